@@ -1,0 +1,1 @@
+"""Numbers about runs: pure functions on weights, and causal measurements that ask the model again."""

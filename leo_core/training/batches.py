@@ -1,0 +1,81 @@
+"""Questions about cached pictures as tensors: one row per question, or all questions of a picture packed in one row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from leo_core.data.samples import Question
+from leo_core.experts.expert import PictureFeatures
+from leo_core.model import LeoMini
+from leo_core.processor import PICTURE, LeoProcessor
+from leo_core.training.features import FeatureStore
+
+
+def question_batch(store: FeatureStore, processor: LeoProcessor, pairs: Sequence[tuple[int, Question]], answered: bool = True) -> dict:
+    """Inputs of LeoMini.forward for (picture index, question) pairs, left padded so that answers end together."""
+    placeholder = [[object()]] * len(pairs)  # one picture each; its features come from the store
+    texts, answers = [question.text for _, question in pairs], [question.answer for _, question in pairs]
+    inputs = dict(processor(placeholder, texts, answers if answered else None, prepare=False))
+    inputs["pictures"] = store.features(torch.tensor([index for index, _ in pairs]))
+    return inputs
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """Several questions per row behind one picture. Each question sees the picture and itself only (`attention`)."""
+
+    input_ids: Int[Tensor, "p s"]
+    labels: Int[Tensor, "p s"]
+    position_ids: Int[Tensor, "p s"]
+    attention: Bool[Tensor, "p 1 s s"]
+    pictures: PictureFeatures
+
+
+def packed_batch(store: FeatureStore, processor: LeoProcessor, index: Sequence[int], questions: Sequence[Sequence[Question]]) -> PackedBatch:
+    """The pictures' places are computed once for all their questions: only for reducers and decoders blind to the question."""
+    rows = [_packed_row(processor, asked) for asked in questions]
+    length = max(len(row[0]) for row in rows)
+    pad = lambda values, fill: torch.tensor([row + [fill] * (length - len(row)) for row in values])  # noqa: E731
+    input_ids, labels, positions, segments = (pad([row[i] for row in rows], fill) for i, fill in enumerate((0, -100, 0, -1)))
+    same = (segments[:, :, None] == segments[:, None, :]) | (segments[:, None, :] == 0)
+    causal = torch.ones(length, length, dtype=torch.bool).tril()
+    attention = same & causal | torch.eye(length, dtype=torch.bool)
+    return PackedBatch(input_ids, labels, positions, attention[:, None], store.features(torch.tensor(index)))
+
+
+def _packed_row(processor: LeoProcessor, asked: Sequence[Question]) -> tuple[list[int], list[int], list[int], list[int]]:
+    ids, labels, positions, segments = [], [], [], []
+    for number, question in enumerate(asked, start=1):
+        parts = processor.segments(1, question.text, None)
+        last_picture = max(i for i, (role, _, _) in enumerate(parts) if role == PICTURE)
+        if number == 1:  # everything up to the picture is common to all questions: segment 0
+            shared = [token for _, _, tokens in parts[: last_picture + 1] for token in tokens]
+            ids, labels, segments = list(shared), [-100] * len(shared), [0] * len(shared)
+            positions = list(range(len(shared)))
+        prompt = [token for _, _, tokens in parts[last_picture + 1 :] for token in tokens]
+        answer = [*processor.plain_ids(question.answer), processor.tokenizer.eos_token_id]
+        ids += prompt + answer
+        labels += [-100] * len(prompt) + answer
+        positions += range(len(shared), len(shared) + len(prompt) + len(answer))
+        segments += [number] * (len(prompt) + len(answer))
+    return ids, labels, positions, segments
+
+
+def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> Float[Tensor, ""]:
+    """Cross-entropy on the answers' tokens; logits are computed at their positions only.
+
+    body: the decoder without its head (inside a peft wrapper it has another name).
+    """
+    nothing = torch.zeros(len(batch.input_ids), 0, 1)
+    visual = model.project(model.reducer(batch.pictures, nothing, nothing[..., 0].bool()))
+    embeds = model.get_input_embeddings()(batch.input_ids)
+    places = batch.input_ids == model.config.image_token_id
+    embeds = embeds.masked_scatter(places[..., None], visual.to(embeds))
+    states = body(inputs_embeds=embeds, attention_mask=batch.attention, position_ids=batch.position_ids, use_cache=False)
+    counted = batch.labels[:, 1:] != -100
+    logits = model.get_output_embeddings()(states.last_hidden_state[:, :-1][counted])
+    return F.cross_entropy(logits, batch.labels[:, 1:][counted])

@@ -1,0 +1,106 @@
+"""Frozen experts' features of generated pictures, kept on disk: they never change, so they are computed once.
+
+One safetensors file per shard: for each expert NAME `NAME.rows` (all pictures' raw tokens one after another, fp16),
+`NAME.boxes` (fp32, picture coordinates) and `NAME.counts` (tokens of each picture); questions and regions as JSON in
+the metadata under `samples`.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Int
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from leo_core.data.samples import Question, Region, Sample
+from leo_core.errors import InputError
+from leo_core.experts.expert import PictureFeatures, VisionExperts, pad_tokens
+from leo_core.files import atomic_path
+
+
+@dataclass(frozen=True)
+class StoredSample:
+    """What is kept of a sample beside its features. size: (width, height) of the picture; region boxes in pixels."""
+
+    name: str
+    size: tuple[int, int]
+    questions: tuple[Question, ...]
+    regions: tuple[Region, ...]
+
+
+def write_shard(path: Path, samples: Iterable[Sample], experts: VisionExperts) -> None:
+    """Compute and store the raw features of some samples. Atomic: the file is whole or absent."""
+    rows = {name: [] for name in experts}
+    boxes = {name: [] for name in experts}
+    kept = []
+    for sample in samples:
+        for name, expert in experts.items():
+            prepared = expert.prepare(sample.picture)
+            rows[name].append(expert.raw_features([prepared])[0].half())
+            boxes[name].append(torch.from_numpy(prepared.geometry.boxes).float())
+        questions = [asdict(question) for question in sample.questions]
+        kept.append({"name": sample.name, "size": sample.picture.size, "questions": questions, "regions": [asdict(r) for r in sample.regions]})
+    tensors = {}
+    for name in experts:
+        tensors[f"{name}.rows"], tensors[f"{name}.boxes"] = torch.cat(rows[name]), torch.cat(boxes[name])
+        tensors[f"{name}.counts"] = torch.tensor([len(one) for one in rows[name]])
+    with atomic_path(path) as temporary:
+        save_file(tensors, temporary, metadata={"samples": json.dumps(kept)})
+
+
+class FeatureStore:
+    """All shards of a folder in memory (about 0.35 MB a picture for the embedded experts)."""
+
+    def __init__(self, shards: Sequence[Path], names: Sequence[str]):
+        if not shards:
+            raise InputError("There are no cached features: run 'python -m leo_core data build' first.")
+        self.names, self.samples = tuple(names), []
+        parts = {f"{name}.{kind}": [] for name in names for kind in ("rows", "boxes", "counts")}
+        for shard in shards:
+            with safe_open(shard, "pt") as file:
+                for key in parts:
+                    parts[key].append(file.get_tensor(key))
+                self.samples += [_stored(one) for one in json.loads(file.metadata()["samples"])]
+        self._parts = {key: torch.cat(value) for key, value in parts.items()}
+        self._starts = {name: torch.cat([torch.zeros(1, dtype=torch.long), self._parts[f"{name}.counts"].cumsum(0)]) for name in names}
+        zeros = {name: (torch.zeros(self.width(name)), torch.ones(self.width(name))) for name in names}
+        self._scaling = zeros
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def width(self, name: str) -> int:
+        return self._parts[f"{name}.rows"].shape[1]
+
+    def scaling(self, name: str, most: int = 200_000) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of each channel over (a prefix of) the tokens; a dead channel gets 1."""
+        rows = self._parts[f"{name}.rows"][:most].float()
+        std = rows.std(dim=0)
+        return rows.mean(dim=0), torch.where(std > 1e-3, std, torch.ones_like(std))
+
+    def standardise_as(self, experts: VisionExperts) -> "FeatureStore":
+        """Deliver features as these experts would; returns self."""
+        self._scaling = {name: (experts[name].mean.cpu(), experts[name].std.cpu()) for name in self.names}
+        return self
+
+    def features(self, index: Int[Tensor, "p"]) -> PictureFeatures:
+        """Standardised float32 features of the pictures at `index`, padded."""
+        features, masks, boxes = [], [], []
+        for name in self.names:
+            mean, std = self._scaling[name]
+            spans = [slice(int(self._starts[name][i]), int(self._starts[name][i + 1])) for i in index]
+            padded, mask = pad_tokens([(self._parts[f"{name}.rows"][span].float() - mean) / std for span in spans])
+            features.append(padded)
+            masks.append(mask)
+            boxes.append(pad_tokens([self._parts[f"{name}.boxes"][span] for span in spans])[0])
+        return PictureFeatures(tuple(features), tuple(masks), tuple(boxes))
+
+
+def _stored(one: dict) -> StoredSample:
+    questions = tuple(Question(**question) for question in one["questions"])
+    regions = tuple(Region(tuple(region["box"]), region["phrase"]) for region in one["regions"])
+    return StoredSample(one["name"], tuple(one["size"]), questions, regions)

@@ -1,0 +1,90 @@
+"""One loop for every stage: batches, gradient steps, metrics, and checkpoints a killed run goes on from."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from leo_core.files import atomic_path
+from leo_core.training.stages import Stage, linear_decay, set_trainable
+
+Loss = Callable[[int], tuple[Tensor, dict[str, float]]]
+"""From a step number to (loss with gradient, further numbers worth logging). Must depend on the step number only, so that
+a resumed run sees the same batches."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """One line of the training log. loss: this step's; rate: questions per second since the (re)start; eta in seconds."""
+
+    stage: str
+    step: int
+    steps: int
+    loss: float
+    rate: float
+    eta: float
+    more: dict[str, float]
+
+
+def train_stage(model: nn.Module, stage: Stage, loss: Loss, folder: Path, save_every: int = 50, clip: float = 1.0) -> Iterator[Metrics]:
+    """Run the stage, yielding metrics after each step; resumes from `folder` when a checkpoint of this stage is there.
+
+    Metrics also go to `folder`/STAGE.jsonl. The checkpoint is atomic and holds trained weights, optimizer state and step.
+    """
+    groups = set_trainable(model, stage.rates)
+    accelerator = Accelerator()
+    optimizer = torch.optim.AdamW(groups, weight_decay=stage.weight_decay)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_decay(step, stage))
+    model, optimizer = accelerator.prepare(model, optimizer)
+    path = folder / f"{stage.name}.checkpoint.safetensors"
+    first = _resume(path, model, optimizer, schedule) if path.exists() else 0
+    started = time.monotonic()
+    for step in range(first, stage.steps):
+        torch.manual_seed(step)  # dropout of experts and tokens: the same whether or not the run was interrupted
+        value, more = loss(step)
+        accelerator.backward(value)
+        accelerator.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad(set_to_none=True)
+        rate = (step + 1 - first) * stage.batch / (time.monotonic() - started)
+        metrics = Metrics(stage.name, step + 1, stage.steps, value.item(), rate, (stage.steps - step - 1) * stage.batch / rate, more)
+        with open(folder / f"{stage.name}.jsonl", "a") as log:
+            log.write(json.dumps(asdict(metrics)) + "\n")
+        if (step + 1) % save_every == 0 or step + 1 == stage.steps:
+            _save(path, accelerator.unwrap_model(model), optimizer, step + 1)
+        yield metrics
+
+
+def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def _save(path: Path, model: nn.Module, optimizer, step: int) -> None:
+    tensors = {}
+    for name, parameter in _trained(model).items():
+        tensors[f"weight.{name}"] = parameter.detach()
+        for key, value in optimizer.state[parameter].items():
+            tensors[f"{key}.{name}"] = torch.as_tensor(value)
+    with atomic_path(path) as temporary:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, metadata={"step": str(step)})
+
+
+def _resume(path: Path, model: nn.Module, optimizer, schedule) -> int:
+    with safe_open(path, "pt") as file, torch.no_grad():
+        step = int(file.metadata()["step"])
+        for name, parameter in _trained(model).items():
+            parameter.copy_(file.get_tensor(f"weight.{name}"))
+            optimizer.state[parameter] = {
+                key: file.get_tensor(f"{key}.{name}").to(parameter.device if key != "step" else "cpu") for key in ("step", "exp_avg", "exp_avg_sq")
+            }
+    for _ in range(step):
+        schedule.step()
+    return step

@@ -1,0 +1,183 @@
+"""The embedded model's recipe: ridge start, all tokens with LoRA on the decoder, then CoTR and MMoE.
+
+Each stage keeps its result in the run folder and is not repeated when that is there.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch import Tensor
+
+from leo_core.checkpoint import save_model
+from leo_core.config import LeoConfig
+from leo_core.data.samples import Question
+from leo_core.embedded import KEEP_ALL, PLAIN_DECODER
+from leo_core.experts.expert import VisionExperts
+from leo_core.model import LeoMini
+from leo_core.position import grid_boxes
+from leo_core.processor import LeoProcessor
+from leo_core.reducers import overlap
+from leo_core.training.batches import packed_batch, packed_loss, question_batch
+from leo_core.training.features import FeatureStore
+from leo_core.training.loop import Metrics, train_stage
+from leo_core.training.ridge import named_cells, ridge
+from leo_core.training.stages import Stage, shuffled
+
+Report = Callable[[Metrics], None]
+RIDGE_PENALTY = 300.0
+LORA = {"r": 16, "lora_alpha": 32, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]}
+PACKED = 5
+"""Questions per picture and row in stage 2."""
+
+
+def fit_scaling(experts: VisionExperts, store: FeatureStore) -> None:
+    """Standardise every expert by its features on the training pictures."""
+    for name, expert in experts.items():
+        mean, std = store.scaling(name)
+        expert.mean.copy_(mean)
+        expert.std.copy_(std)
+    store.standardise_as(experts)
+
+
+def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore) -> None:
+    """Stage 1: the projector's linear part onto mean token embeddings of what the tokens show."""
+    embedding = model.get_input_embeddings().weight.detach()
+    inputs, targets = named_cells(store, model.reducer, lambda phrase: embedding[processor.plain_ids(" " + phrase)].mean(dim=0))
+    weight, bias = ridge(inputs, targets, RIDGE_PENALTY)
+    with torch.no_grad():
+        model.projector.linear.weight.copy_(weight)
+        model.projector.linear.bias.copy_(bias)
+
+
+def stage_2(config: LeoConfig, decoder, experts: VisionExperts, processor: LeoProcessor, store: FeatureStore, stage: Stage, folder: Path, report: Report) -> Path:
+    """All 64 tokens; one LoRA on all decoder linears. Writes `folder`/adapter (peft) and `folder`/projector weights."""
+    done = folder / "stage2"
+    if done.exists():
+        return done
+    torch.manual_seed(0)
+    model = LeoMini(replace_reducer(config, KEEP_ALL, PLAIN_DECODER), decoder, experts).train()
+    processor.visual_tokens = KEEP_ALL.tokens
+    ridge_start(model, processor, store)
+    model.decoder = get_peft_model(model.decoder, LoraConfig(**LORA))
+    body = model.decoder.get_base_model().base_model
+    order = picture_order(store, stage.steps * stage.batch // PACKED, seed=2)
+
+    def loss(step: int) -> tuple[Tensor, dict[str, float]]:
+        pictures = order[step * stage.batch // PACKED : (step + 1) * stage.batch // PACKED]
+        asked = [some_questions(store, index, PACKED, seed=[2, step, index]) for index in pictures]
+        return packed_loss(model, body, packed_batch(store, processor, pictures, asked)), {}
+
+    for metrics in train_stage(model, stage, loss, folder):
+        report(metrics)
+    model.decoder.save_pretrained(folder / "adapter")
+    model.decoder = model.decoder.merge_and_unload()
+    model.reducer.set_absent(mean_reduced(model, processor, store))
+    model.config.decoder_source = {**config.decoder_source, "adapter": "adapter"}
+    save_model(model, done, trained_only=True, extra=[folder / "adapter"])
+    return done
+
+
+def stage_3(stage2: LeoMini, config: LeoConfig, processor: LeoProcessor, store: FeatureStore, stage: Stage, folder: Path, report: Report) -> LeoMini:
+    """CoTR (or another reducer), MMoE and projector from the stage-2 model; decoder frozen, experts dropped at random."""
+    torch.manual_seed(0)
+    model = LeoMini(config, stage2.decoder, stage2.vision_experts).train()
+    processor.visual_tokens = config.reducer_config.tokens
+    start_projector(model, stage2)
+    pairs = [(index, question) for index, sample in enumerate(store.samples) for question in sample.questions]
+    stream = shuffled(len(pairs), seed=3)
+    order = [next(stream) for _ in range(stage.steps * stage.batch)]
+
+    def loss(step: int) -> tuple[Tensor, dict[str, float]]:
+        batch = question_batch(store, processor, [pairs[i] for i in order[step * stage.batch : (step + 1) * stage.batch]])
+        if step % 100 == 0:
+            model.reducer.set_absent(mean_reduced(model, processor, store))
+        longest = int((batch["labels"] != -100).sum(dim=1).max()) + 1
+        output = model(**model_inputs(batch), expert_mask=drop_experts(batch, stage.expert_dropout), logits_to_keep=longest)
+        return output.loss, {"balance": output.balance.item(), **collapse(model, batch, step)}
+
+    for metrics in train_stage(model, stage, loss, folder):
+        report(metrics)
+    model.eval()
+    model.reducer.set_absent(mean_reduced(model, processor, store))
+    return model
+
+
+# --- pieces ---
+
+
+def replace_reducer(config: LeoConfig, reducer, mmoe) -> LeoConfig:
+    """The same model with another reducer and MMoE."""
+    return LeoConfig(**{**config.to_dict(), "text_config": config.text_config, "reducer": reducer, "mmoe": mmoe})
+
+
+def start_projector(model: LeoMini, stage2: LeoMini) -> None:
+    """Stage 2's projector; its 64 learned positions averaged onto the new model's tokens."""
+    weights = stage2.projector.state_dict()
+    tokens = model.reducer.tokens
+    from leo_core.config import squarest
+
+    cells = grid_boxes(*stage2.reducer.grid)
+    mixing = overlap(grid_boxes(*squarest(tokens)), cells[None], torch.ones(1, len(cells), dtype=torch.bool))[0]
+    model.projector.load_state_dict({**weights, "positions": mixing @ weights["positions"]})
+
+
+def model_inputs(batch: dict) -> dict:
+    """What LeoMini.forward takes of a processor's batch."""
+    return {name: batch[name] for name in ("input_ids", "attention_mask", "question_mask", "pictures", "picture_owner", "labels") if name in batch}
+
+
+def picture_order(store: FeatureStore, count: int, seed: int) -> list[int]:
+    stream = shuffled(len(store), seed)
+    return [next(stream) for _ in range(count)]
+
+
+def some_questions(store: FeatureStore, index: int, most: int, seed: list[int]) -> list[Question]:
+    questions = store.samples[index].questions
+    chosen = np.random.default_rng(seed).permutation(len(questions))[:most]
+    return [questions[i] for i in chosen]
+
+
+def drop_experts(batch: dict, rate: float) -> Tensor:
+    """(p, m) mask: each expert is absent with probability `rate`, but never all of them."""
+    shape = (batch["pictures"].pictures, len(batch["pictures"].features))
+    mask = torch.rand(shape) >= rate
+    return mask | ~mask.any(dim=1, keepdim=True)
+
+
+@torch.no_grad()
+def mean_reduced(model: LeoMini, processor: LeoProcessor, store: FeatureStore, most: int = 192) -> tuple[Tensor, ...]:
+    """Mean reduced tokens of each expert over training pictures (their first question): what "absent" delivers."""
+    sums, chunks = None, 0
+    for start in range(0, min(most, len(store)), 32):
+        pairs = [(index, store.samples[index].questions[0]) for index in range(start, min(start + 32, len(store)))]
+        batch = question_batch(store, processor, pairs)
+        reduced = model.reduce(batch["pictures"], batch["input_ids"], batch["question_mask"], batch["picture_owner"])
+        means = [tokens.mean(dim=0) for tokens in reduced]
+        sums = means if sums is None else [a + b for a, b in zip(sums, means, strict=True)]
+        chunks += 1
+    return tuple(total / chunks for total in sums)
+
+
+@torch.no_grad()
+def collapse(model: LeoMini, batch: dict, step: int, every: int = 20) -> dict[str, float]:
+    """Effective source tokens and likeness of the output tokens, so that a collapse is seen while it happens."""
+    if step % every:
+        return {}
+    from leo_core.analysis.tokens import effective_tokens, likeness
+
+    text, mask = model.question(batch["input_ids"], batch["question_mask"])
+    reduction = model.reducer.explain(batch["pictures"], text, mask)
+    report = {}
+    for name, weights in zip(model.vision_experts, reduction.weights, strict=True):
+        report[f"effective.{name}"] = effective_tokens(weights).mean().item()
+        report[f"likeness.{name}"] = likeness(weights).mean().item()
+    return report
+
+
+def shorter(stage: Stage, steps: int) -> Stage:
+    """The same stage with another number of steps."""
+    return replace(stage, steps=steps)

@@ -1,0 +1,65 @@
+"""Training stages as data: what learns, at which rates, for how long. One loop runs them all."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from torch import nn
+
+from leo_core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Stage:
+    """rates: pattern of parameter names -> learning rate; what no pattern matches is frozen. batch: questions per step."""
+
+    name: str
+    rates: dict[str, float]
+    steps: int
+    batch: int
+    warmup: int = 20
+    weight_decay: float = 0.0
+    expert_dropout: float = 0.0
+
+
+STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=500, batch=40)
+"""All tokens, decoder through one LoRA on all its linear layers (merged afterwards), projector from the ridge start."""
+
+STAGE_3 = Stage(
+    "stage3",
+    {"projector.*": 3e-4, "reducer.*": 5e-4, "decoder.*.lora_a.*": 6e-4, "decoder.*.lora_b.*": 6e-4, "decoder.*.router.*": 6e-4},
+    steps=900, batch=24, expert_dropout=0.1,
+)  # fmt: skip
+"""Token reduction: CoTR, MMoE and projector; decoder and experts frozen (the paper's third stage)."""
+
+
+def set_trainable(model: nn.Module, rates: dict[str, float]) -> list[dict]:
+    """Freeze all but the parameters whose dotted name matches a pattern; the first match gives the rate.
+
+    Returns optimizer groups. Raises InputError for a pattern that matches nothing: a misspelt stage must not train.
+    """
+    groups = {pattern: [] for pattern in rates}
+    for name, parameter in model.named_parameters():
+        pattern = next((p for p in rates if fnmatchcase(name, p)), None)
+        parameter.requires_grad_(pattern is not None)
+        if pattern is not None:
+            groups[pattern].append(parameter)
+    empty = [pattern for pattern, parameters in groups.items() if not parameters]
+    if empty:
+        raise InputError(f"The stage trains '{empty[0]}', which matches no parameter of the model.")
+    return [{"params": parameters, "lr": rates[pattern]} for pattern, parameters in groups.items()]
+
+
+def linear_decay(step: int, stage: Stage) -> float:
+    """Factor on every rate: linear warm-up, then linear decay to zero at the last step."""
+    return min((step + 1) / stage.warmup, (stage.steps - step) / max(1, stage.steps - stage.warmup))
+
+
+def shuffled(count: int, seed: int) -> Iterator[int]:
+    """Endless passes over 0..count-1, each in a new order that depends on (seed, pass) only."""
+    import numpy as np
+
+    epoch = 0
+    while True:
+        yield from np.random.default_rng([seed, epoch]).permutation(count).tolist()
+        epoch += 1

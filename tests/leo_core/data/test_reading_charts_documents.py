@@ -1,0 +1,86 @@
+"""Answers about text, charts and pages, worked out a second time from the regions."""
+
+import re
+
+import numpy as np
+import pytest
+
+from leo_core.data import Icons, Sample, generate
+from leo_core.data.chart_facts import invent
+from leo_core.data.text import words, write
+
+
+def drawn(icons: Icons, domain: str, number: int = 150) -> list[Sample]:
+    return list(generate(icons, number, seed=5, domains={domain: 1}))
+
+
+def test_text_answers_are_the_written_words(icons):
+    for sample in drawn(icons, "reading"):
+        phrases = [region.phrase for region in sample.regions]
+        lines = sorted((r.box[1], r.phrase) for r in sample.regions if r.phrase not in icons.names)
+        for question in sample.questions:
+            if question.kind in ("word", "number", "price"):
+                assert question.answer in phrases
+            elif question.kind == "line":
+                assert question.answer == lines["second" in question.text][1]
+            elif question.kind == "is_word":
+                assert (re.search('"(.*)"', question.text).group(1) in phrases) == (question.answer == "yes")
+            elif question.kind == "letter":
+                assert any(phrase.startswith(question.answer) for phrase in phrases)
+
+
+def test_text_is_large_enough_to_read(icons):
+    for sample in drawn(icons, "reading"):
+        for region in sample.regions:
+            if re.search(r"[A-Zbdfhkl0-9$]", region.phrase) and region.phrase not in icons.names:
+                assert region.box[3] - region.box[1] >= 26
+
+
+def test_the_decoy_is_never_what_is_written():
+    for seed in range(300):
+        writing = write(np.random.default_rng(seed))
+        assert writing.decoy not in writing.lines and len(set(writing.lines)) == len(writing.lines)
+
+
+def test_words_are_many_sorted_and_different():
+    assert len(words()) >= 600 and list(words()) == sorted(set(words()))
+
+
+def test_chart_values_differ_visibly():
+    for seed in range(300):
+        chart = invent(np.random.default_rng(seed))
+        values = np.sort(chart.values)
+        assert 3 <= len(values) <= 5 and values[0] > 0
+        assert np.diff(values).min() >= 0.06 * values[-1]
+        assert len(set(chart.labels)) == len(chart.labels)
+
+
+def test_chart_answers_are_labels_of_the_chart(icons):
+    for sample in drawn(icons, "charts"):
+        labels = [region.phrase for region in sample.regions]
+        answers = {question.kind: question.answer for question in sample.questions}
+        assert all(answers[kind] in labels for kind in ("largest", "smallest") if kind in answers)
+        assert answers.get("largest") != answers.get("smallest")
+        assert answers.get("bars", ("", "", "", "three", "four", "five")[len(labels)]) == ("three", "four", "five")[len(labels) - 3]
+
+
+def test_pages_show_what_the_answers_say(icons):
+    for sample in drawn(icons, "documents", 80):
+        boxes = {region.phrase: region.box for region in sample.regions}
+        for question in sample.questions:
+            if question.kind == "title":
+                assert question.answer in boxes
+            elif question.kind in ("has_table", "has_figure"):
+                assert (question.kind.removeprefix("has_") in boxes) == (question.answer == "yes")
+            elif question.kind == "place":
+                _, y0, _, y1 = boxes["table" if "table" in question.text else "figure"]
+                middle = (y0 + y1) / 2 / sample.picture.height
+                assert middle < 0.47 if question.answer == "top" else middle > 0.53
+
+
+@pytest.mark.parametrize("domain", ["reading", "charts", "documents"])
+def test_regions_are_drawn(icons, domain):
+    """Inside each region there is ink: more than one colour."""
+    for sample in drawn(icons, domain, 20):
+        for region in sample.regions:
+            assert len(sample.picture.crop(tuple(int(v) for v in region.box)).getcolors(1 << 20) or [0, 0]) > 1
