@@ -74,6 +74,19 @@ class LeoMini(PreTrainedModel, GenerationMixin):
         self.generation_config = self.decoder.generation_config
         install_mmoe(self.decoder, text_width, config.mmoe_config)
 
+    @classmethod
+    def from_pretrained(cls, path, *args, config=None, dtype=torch.float32, device="cpu", parts=None, **unused):
+        """A checkpoint's model in evaluation mode (see leo_core.checkpoint.load_model, which also says what may be missing)."""
+        from leo_core.checkpoint import load_model  # the model knows no files; only this door leads there
+
+        return load_model(path, parts=parts, device=device, dtype=dtype if isinstance(dtype, torch.dtype) else torch.float32, config=config)
+
+    def save_pretrained(self, folder, trained_only: bool = False, **options):
+        """Write the whole model, or only what was trained (leo_core.checkpoint.save_model)."""
+        from leo_core.checkpoint import save_model
+
+        save_model(self, folder, trained_only=trained_only, **{k: v for k, v in options.items() if k in ("dtype", "extra")})
+
     def get_input_embeddings(self):
         return self.decoder.get_input_embeddings()
 

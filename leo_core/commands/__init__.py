@@ -1,0 +1,1 @@
+"""One file per command; each has add_arguments(parser) and run(options)."""
