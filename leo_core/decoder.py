@@ -1,5 +1,6 @@
 """The decoder and its tokenizer from a part, converted once to a plain checkpoint in the user's cache."""
 
+import hashlib
 import logging
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from leo_core.files import atomic_folder, cache_folder
 
 def converted_folder(gguf: Path) -> Path:
     """Folder with the part's weights as float32 safetensors and its tokenizer; made at the first call (10 to 20 s, 540 MB)."""
-    folder = cache_folder() / "decoders" / gguf.stem
+    with open(gguf, "rb") as file:
+        mark = hashlib.sha256(file.read(1 << 20) + str(gguf.stat().st_size).encode()).hexdigest()[:12]  # own copies differ
+    folder = cache_folder() / "decoders" / f"{gguf.stem}-{mark}"
     if not (folder / "config.json").exists():
         with atomic_folder(folder) as fresh:
             model = _from_gguf(gguf)

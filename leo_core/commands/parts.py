@@ -17,8 +17,7 @@ def run(options: argparse.Namespace) -> int:
     parts = Parts()
     if options.fetch:
         parts.fetch(progress=bar)
-    for name in parts.parts:
-        status = parts.status(name, verify=options.verify)
+    for status in parts.status(verify=options.verify):
         part = status.part
-        print(f"{name:<16} {status.state:<8} {part.size / 1e6:6.1f} MB  {part.licence:<11} {part.origin:<32} {part.purpose}")
+        print(f"{part.name:<16} {status.state:<8} {part.size / 1e6:6.1f} MB  {part.licence:<11} {part.requirement:<30} {part.purpose}")
     return 0

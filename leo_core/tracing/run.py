@@ -15,7 +15,7 @@ from torch import Tensor
 from leo_core.experts.expert import PictureFeatures
 from leo_core.generation import Answer, OnToken, generate_answer
 from leo_core.model import LeoMini
-from leo_core.picture import encode_picture, load_picture
+from leo_core.picture import encode_picture, load_picture, media_type
 from leo_core.processor import ANSWER, LeoProcessor
 from leo_core.reducer import Reduction
 from leo_core.tracing.intervene import Interventions, intervene
@@ -86,7 +86,8 @@ def build_trace(model, processor, asked: Asked, answer: Answer, recording: Recor
     tokenizer, length = processor.tokenizer, len(answer.token_ids)
     ids = torch.cat([asked.inputs["input_ids"][0].cpu(), answer.token_ids]).numpy()
     fill = lambda values, value: np.concatenate([values.numpy(), np.full(length, value)])  # noqa: E731
-    pictures = tuple(PictureTrace(*image.size, *encode_picture(image)) for image in asked.images)
+    copies = [encode_picture(image) for image in asked.images]
+    pictures = tuple(PictureTrace(*image.size, copy, media_type(copy)) for image, copy in zip(asked.images, copies, strict=True))
     experts = _experts(model, asked, recording.reductions[0]) if recording.reductions else ()
     return Trace(
         question=asked.question, answer=answer.text, pictures=pictures, experts=experts, routing=_routing(model, asked, recording),

@@ -1,0 +1,107 @@
+"""What the answer owes to each vision expert, and how likely each of its tokens was."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from leo_core.tracing.trace import Trace
+from studio.figures.positions import ticks
+from studio.figures.style import category, finish, hatched, notice
+from studio.figures.token_text import escaped, readable, visible
+
+
+def expert_shares(
+    names: Sequence[str], shapley: Sequence[float], leave_one_out: Sequence[float], attribution: Sequence[float] | None,
+    total: tuple[float, float], completeness_error: float | None, dark: bool = False,
+) -> go.Figure:  # fmt: skip
+    """Signed contribution of each vision expert to the log-probability of the answer, in nats.
+
+    total: (v(all), v(none)). attribution: gradient x input per expert, or None; it has a scale of its own and is shown in
+    a second panel as shares of its absolute sum. completeness_error: |sum of Shapley values - (v(all) - v(none))| in nats.
+    NaN values are left out and called not evaluated.
+    """
+    title = "Contribution of each vision expert to this answer"
+    if not len(names):
+        return notice("There were no vision experts in this run: nothing to share out.", title, dark)
+    panels = 1 if attribution is None else 2
+    fig = make_subplots(rows=1, cols=panels, column_widths=[0.66, 0.34][:panels] if panels > 1 else None, horizontal_spacing=0.14)
+    causal = {"Shapley value": shapley, "leave one out": leave_one_out}
+    for index, (name, values) in enumerate(causal.items()):
+        _add_signed(fig, names, values, name, category(index, dark), "nats", 1)
+    fig.update_yaxes(title_text="change of log-probability (nats)", col=1)
+    if attribution is not None:
+        attribution = np.asarray(attribution, dtype=np.float64)
+        whole = np.nansum(np.abs(attribution))
+        _add_signed(fig, names, attribution / whole if whole > 0 else attribution, "input × gradient", category(2, dark), "share", 2)
+        fig.update_yaxes(title_text="share of absolute attribution", col=2)
+    fig.update_xaxes(title_text="vision expert", showgrid=False)
+    fig.update_layout(barmode="group", legend=dict(x=0, y=1.02, yanchor="bottom", orientation="h"), margin_t=92)
+    error = "not computed" if completeness_error is None else f"{completeness_error:.2g} nats"
+    caption = (
+        f"n = {len(names)} vision experts, one answer, teacher-forced: v(all) = {total[0]:.4g} nats with all experts, v(none) = {total[1]:.4g} nats with none. "
+        f"Shapley values add up to v(all) - v(none) = {total[0] - total[1]:.4g} nats (completeness error {error}). Leave one out: v(all) minus v without "
+        "this expert; below Shapley where experts stand in for each other."
+    )
+    if attribution is not None:
+        caption += " Input × gradient is a local estimate on its own scale (each value over the sum of absolute values): compare its order, not its size."
+    missing = sum(int(np.isnan(np.asarray(one, dtype=np.float64)).sum()) for one in (shapley, leave_one_out, () if attribution is None else attribution))
+    return finish(fig, title, caption + (f" {missing} values were not evaluated." if missing else ""), dark, height=440)
+
+
+def _add_signed(fig: go.Figure, names: Sequence[str], values: Sequence[float], name: str, colour: str, unit: str, column: int) -> None:
+    values = np.asarray(values, dtype=np.float64)
+    fig.add_trace(
+        go.Bar(
+            x=np.arange(len(names)), y=values, name=f"{name} ({unit})", marker_color=colour, showlegend=True, textposition="outside", cliponaxis=False,
+            text=[f"{value:+.3f}" if np.isfinite(value) else "not evaluated" for value in values], textangle=0, textfont_size=11,
+            customdata=[escaped(one) for one in names], hovertemplate="%{customdata}: %{y:+.5f} " + unit,
+        ),
+        row=1, col=column,
+    )  # fmt: skip
+    fig.update_xaxes(col=column, range=[-0.5, len(names) - 0.5], **ticks(names))
+    shown = np.append(values[np.isfinite(values)], 0.0)
+    low, high = fig.layout[f"yaxis{column if column > 1 else ''}"].range or (0.0, 0.0)
+    room = 0.14 * (np.ptp(shown) or 1.0)  # for the numbers beyond the bars
+    fig.update_yaxes(col=column, range=[min(low, shown.min() - room * (shown.min() < 0)), max(high, shown.max() + room)])
+
+
+def answer_tokens(trace: Trace, without_picture_probability: Sequence[float] | None = None, dark: bool = False) -> go.Figure:
+    """Probability of each answer token when it was chosen, and without the picture where that was computed (same tokens,
+    teacher-forced). Hover lists the likeliest candidates."""
+    title = "How sure the model was of each answer token"
+    count = len(trace.probability)
+    if count == 0:
+        return notice("The answer is empty: no token was generated.", title, dark)
+    labels = [readable(token) for token in trace.token_bytes[trace.prompt_length :]]
+    series = {"with the picture" if trace.pictures else "as asked": np.asarray(trace.probability, dtype=np.float64)}
+    if without_picture_probability is not None:
+        series["without the picture"] = np.asarray(without_picture_probability, dtype=np.float64)
+    fig, place = go.Figure(), np.arange(count)
+    hover = [_alternatives(trace, token, label) for token, label in enumerate(labels)]
+    for index, (name, values) in enumerate(series.items()):
+        fig.add_trace(
+            go.Bar(x=place, y=values, name=name, marker_color=category(index, dark), customdata=hover, showlegend=True,
+                   hovertemplate=f"{name}: %{{y:.4f}}<br>%{{customdata}}<extra></extra>")
+        )  # fmt: skip
+    unknown = np.flatnonzero(np.any([np.isnan(values) for values in series.values()], axis=0))
+    if len(unknown):
+        fig.add_trace(hatched(np.array([[(i - 0.4, 0), (i + 0.4, 0), (i + 0.4, 1), (i - 0.4, 1)] for i in unknown], dtype=np.float64)))
+    fig.update_xaxes(title_text="answer token", range=[-0.6, count - 0.4], showgrid=False, tickangle=-90 if count > 12 else 0, **ticks(labels))
+    fig.update_yaxes(title_text="probability", range=[0, 1.0])
+    fig.update_layout(barmode="group", legend=dict(x=0, y=1.02, yanchor="bottom", orientation="h"), margin_t=92)
+    product = float(np.log(np.maximum(trace.probability, 1e-30)).sum())
+    end = "the end mark is the last" if trace.finished else "the answer was cut before an end mark"
+    caption = (
+        f"Probability of each of n = {count} answer tokens when it was chosen (softmax at temperature 1, greedy choice; {end}). "
+        f"Log-probability of the whole answer: {product:.3f} nats. Hover: the {trace.top_ids.shape[1]} likeliest candidates."
+    )
+    if without_picture_probability is not None:
+        caption += " Without the picture: the same tokens, teacher-forced on a question that came without it."
+    return finish(fig, title, caption + (f" {len(unknown)} tokens were not evaluated (hatched)." if len(unknown) else ""), dark)
+
+
+def _alternatives(trace: Trace, token: int, label: str) -> str:
+    rows = zip(trace.top_bytes[token], trace.top_probability[token], strict=True)
+    return f"<b>{escaped(label)}</b> instead of it:<br>" + "<br>".join(f"{probability:.4f}  {visible(text)}" for text, probability in rows)
