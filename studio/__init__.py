@@ -1,0 +1,1 @@
+"""LEO Studio's page: a session that holds the model, figures as functions, one file per tab."""

@@ -1,0 +1,77 @@
+"""Start the studio: python -m studio [--port 7860] [--host 127.0.0.1] [--model PATH]. Options are environment variables too."""
+
+import argparse
+import os
+import socket
+import sys
+
+from leo_core.commands.ready import add_model_options, bar, quiet_libraries, use_cache
+from leo_core.errors import LeoError
+
+
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
+    """The command line; LEO_PORT, LEO_HOST, LEO_MODEL, LEO_CACHE, LEO_DEVICE and LEO_DTYPE give the defaults."""
+    parser = argparse.ArgumentParser(prog="python -m studio", description="LEO Studio in the browser.")
+    parser.add_argument("--host", default=os.environ.get("LEO_HOST", "127.0.0.1"), help="address to listen on (default: this machine only)")
+    parser.add_argument("--port", type=int, default=int(os.environ.get("LEO_PORT", "7860")), help="default: 7860")
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    add_model_options(parser)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fetch the parts (with a bar), start the page, print its address; 2 with a sentence when that is impossible."""
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    options = options_of(arguments)
+    quiet_libraries()
+    use_cache(options)
+    if not port_is_free(options.host, options.port):
+        print(f"Port {options.port} on {options.host} is in use: stop the other program, or choose another with --port.", file=sys.stderr)
+        return 2
+    fetch_parts()
+    return serve(options)
+
+
+def fetch_parts() -> None:
+    """With a bar on the terminal. Without a network the page still opens on its recorded run and says what is missing."""
+    from leo_core.parts import Parts
+
+    try:
+        Parts().fetch(progress=bar)
+    except LeoError as error:
+        print(error, file=sys.stderr)
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Open the page and stay until stopped."""
+    import torch
+
+    from studio.app import STYLE, build_app, theme
+    from studio.session import Session
+
+    session = Session(options.model, options.device, getattr(torch, options.dtype))
+    page = build_app(session)
+    session.start()
+    page.queue(max_size=32)
+    print(f"LEO Studio is at http://{options.host}:{options.port}  (Ctrl+C ends it)", flush=True)
+    page.launch(
+        server_name=options.host, server_port=options.port, share=False, quiet=True, theme=theme(), css_paths=STYLE, show_error=False,
+        inbrowser=options.open, max_file_size="64mb", footer_links=[], enable_monitoring=False, ssr_mode=False,
+    )  # fmt: skip
+    return 0
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Whether the address can be listened on now."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One file per tab; each exposes build(...) and wires its own events."""

@@ -1,0 +1,61 @@
+"""Visual tokens: where CoTR's weights sit on the picture, for one vision expert at a time, and how alike its tokens are."""
+
+import gradio as gr
+
+from leo_core.tracing.trace import Trace
+from studio.figures import kept_map, likeness_matrix, term_shares, token_numbers
+from studio.html import caption, table
+
+TERMS = [("weights", "total"), ("query term", "query"), ("own tokens term", "self"), ("other experts term", "cross"), ("question term", "text")]
+ALL = "all together"
+
+
+def build(trace: gr.State, dark: gr.Checkbox):
+    """Components of the tab; returns (draw, inputs, outputs) for the page to chain after a run."""
+    gr.Markdown("Which source tokens each output token is mixed from. CoTR weighs softly: nothing is kept or dropped outright.")
+    with gr.Row():
+        expert = gr.Radio([], label="Vision expert", elem_id="leo-expert")
+        term = gr.Radio(TERMS, value="total", label="Show")
+        token = gr.Dropdown([ALL], value=ALL, label="Output token", elem_id="leo-output-token")
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=3):
+            picture, picture_caption = gr.Plot(show_label=False, elem_id="leo-map"), gr.HTML()
+        with gr.Column(scale=2):
+            numbers = gr.HTML(elem_id="leo-numbers")
+            terms, terms_caption = gr.Plot(show_label=False), gr.HTML()
+            alike, alike_caption = gr.Plot(show_label=False), gr.HTML()
+    inputs = [trace, expert, term, token, dark]
+    outputs = [expert, token, picture, picture_caption, numbers, terms, terms_caption, alike, alike_caption]
+    gr.on([expert.input, term.input, token.input], draw, inputs, outputs, show_progress="hidden", concurrency_limit=None)
+    return draw, inputs, outputs
+
+
+def draw(trace: Trace, expert: str | None, term: str, token: str, dark: bool):
+    """Everything on the tab for the chosen expert, term and output token."""
+    names = list(trace.expert_names)
+    expert = expert if expert in names else names[0]
+    count = len(trace.of_expert(expert).weights)
+    tokens = [ALL, *(str(number + 1) for number in range(count))]
+    token = token if token in tokens else ALL
+    chosen = None if token == ALL else int(token) - 1
+    figures = [
+        kept_map(trace, expert, token=chosen, term=term, dark=dark),
+        term_shares(trace, expert, dark=dark),
+        likeness_matrix(trace, expert, dark=dark),
+    ]
+    picture, terms, alike = ((figure, caption(figure)) for figure in figures)
+    return (
+        gr.Radio(choices=names, value=expert), gr.Dropdown(choices=tokens, value=token),
+        *picture, _numbers(trace), *terms, *alike,
+    )  # fmt: skip
+
+
+def _numbers(trace: Trace) -> str:
+    rows = []
+    for name in trace.expert_names:
+        n = token_numbers(trace, name, 0)
+        rows.append(
+            [name, len(trace.of_expert(name).geometry), f"{n['effective']:.1f}", f"{n['area_50']:.0%}", f"{n['area_90']:.0%}", f"{n['likeness']:.2f}", f"{n['unseen']:.0%}"]
+        )
+    head = ["expert", "source tokens", "effective per output token", "area of 50 %", "area of 90 %", "likeness", "never seen"]
+    return table(head, rows, "Area: share of the picture under the tokens that hold this part of the mass. Likeness 1: all output tokens look at the same.")
