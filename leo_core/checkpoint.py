@@ -196,6 +196,7 @@ def save_model(model: LeoMini, folder: str | Path, trained_only: bool = False, d
             weights[name] = tensor.to(dtype if dtype and tensor.is_floating_point() else tensor.dtype).cpu().contiguous()
         save_file(weights, fresh / WEIGHTS, metadata={"format": "pt"})
         config.architectures = [type(model).__name__]
+        config.text_config._name_or_path = ""  # where the decoder lay on this machine is nobody's business
         config.save_pretrained(fresh)
         for path in extra:
             shutil.copytree(path, fresh / Path(path).name)

@@ -36,8 +36,7 @@ def build_app(session: Session, recorded: Trace | None = None) -> gr.Blocks:
     with gr.Blocks(title="LEO Studio", analytics_enabled=False, delete_cache=(3600, 7200), fill_width=True) as page:
         gr.Markdown("# LEO Studio\nPut a picture and a question to LEO-Mini and see how the answer came about.", elem_id="leo-title")
         trace, history, dark = gr.State(recorded), gr.State([]), gr.Checkbox(visible="hidden", elem_id="leo-dark")
-        with gr.Row(equal_height=False):
-            parts = asking.build(session, examples())
+        parts = asking.build(session, examples())
         with gr.Tabs():
             with gr.Tab("Visual tokens", id="tokens"):
                 tabs = [visual_tokens.build(trace, dark)]

@@ -141,7 +141,7 @@ def attributions(model: LeoMini, asked: Asked, answer_ids: Tensor, method: str =
     inputs, count = teacher_forced(asked, answer_ids)
     with lock_of(model), torch.enable_grad():
         owner = asked.inputs["picture_owner"]
-        reduced = tuple(t.detach() for t in model.reduce(asked.features, inputs["input_ids"], inputs["question_mask"], owner))
+        reduced = tuple(t.detach().requires_grad_() for t in model.reduce(asked.features, inputs["input_ids"], inputs["question_mask"], owner))
 
         def value(*tokens: Tensor) -> Tensor:
             copies = len(tokens[0]) // len(owner)

@@ -84,3 +84,13 @@ def table(graded: Sequence[Graded], resamples: int = 1000, seed: int = 0) -> lis
         share = {name: float(values.mean()) for name, values in right.items()}
         rows.append({"domain": domain, "kind": kind, "n": len(members), **share, "interval": [float(low), float(high)]})
     return rows
+
+
+def markdown(rows: Sequence[dict]) -> str:
+    """The table of `table` for a model card."""
+    lines = ["| domain | question | n | right [95 % interval] | no picture | another picture |", "| --- | --- | --- | --- | --- | --- |"]
+    for row in rows:
+        low, high = row["interval"]
+        cells = (f"{row['picture']:.0%} [{low:.0%}, {high:.0%}]", f"{row['no picture']:.0%}", f"{row['another picture']:.0%}")
+        lines.append(f"| {row['domain']} | {row['kind']} | {row['n']} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

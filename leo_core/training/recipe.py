@@ -3,17 +3,21 @@
 Each stage keeps its result in the run folder and is not repeated when that is there.
 """
 
+import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from leo_core.analysis.tokens import effective_tokens, likeness
 from leo_core.checkpoint import save_model
-from leo_core.config import LeoConfig
+from leo_core.config import LeoConfig, squarest
 from leo_core.data.samples import Question
 from leo_core.embedded import KEEP_ALL, PLAIN_DECODER
 from leo_core.experts.expert import VisionExperts
@@ -118,8 +122,6 @@ def start_projector(model: LeoMini, stage2: LeoMini) -> None:
     """Stage 2's projector; its 64 learned positions averaged onto the new model's tokens."""
     weights = stage2.projector.state_dict()
     tokens = model.reducer.tokens
-    from leo_core.config import squarest
-
     cells = grid_boxes(*stage2.reducer.grid)
     mixing = overlap(grid_boxes(*squarest(tokens)), cells[None], torch.ones(1, len(cells), dtype=torch.bool))[0]
     model.projector.load_state_dict({**weights, "positions": mixing @ weights["positions"]})
@@ -167,8 +169,6 @@ def collapse(model: LeoMini, batch: dict, step: int, every: int = 20) -> dict[st
     """Effective source tokens and likeness of the output tokens, so that a collapse is seen while it happens."""
     if step % every:
         return {}
-    from leo_core.analysis.tokens import effective_tokens, likeness
-
     text, mask = model.question(batch["input_ids"], batch["question_mask"])
     reduction = model.reducer.explain(batch["pictures"], text, mask)
     report = {}
@@ -176,6 +176,20 @@ def collapse(model: LeoMini, batch: dict, step: int, every: int = 20) -> dict[st
         report[f"effective.{name}"] = effective_tokens(weights).mean().item()
         report[f"likeness.{name}"] = likeness(weights).mean().item()
     return report
+
+
+def ship(model: LeoMini, processor: LeoProcessor, folder: Path, adapter: Path) -> None:
+    """Write the trained weights in half precision with their processor and the decoder's adapter, without any machine's paths."""
+    with tempfile.TemporaryDirectory() as name:
+        half = Path(name) / "adapter"
+        half.mkdir()
+        settings = json.loads((adapter / "adapter_config.json").read_text())
+        (half / "adapter_config.json").write_text(json.dumps({**settings, "base_model_name_or_path": "SmolLM2-135M-Instruct"}, indent=1) + "\n")
+        weights = load_file(adapter / "adapter_model.safetensors")
+        save_file({key: value.half() for key, value in weights.items()}, half / "adapter_model.safetensors", metadata={"format": "pt"})
+        save_model(model, folder, trained_only=True, dtype=torch.float16, extra=[half])
+    processor.visual_tokens = model.reducer.tokens
+    processor.save_pretrained(folder)
 
 
 def shorter(stage: Stage, steps: int) -> Stage:

@@ -8,7 +8,7 @@ from plotly.subplots import make_subplots
 
 from leo_core.tracing.trace import Trace
 from studio.figures.positions import ticks
-from studio.figures.style import category, finish, hatched, notice
+from studio.figures.style import BAR_GAP, category, finish, hatched, notice
 from studio.figures.token_text import escaped, readable, visible
 
 
@@ -26,45 +26,63 @@ def expert_shares(
     if not len(names):
         return notice("There were no vision experts in this run: nothing to share out.", title, dark)
     panels = 1 if attribution is None else 2
-    fig = make_subplots(rows=1, cols=panels, column_widths=[0.66, 0.34][:panels] if panels > 1 else None, horizontal_spacing=0.14)
+    fig = make_subplots(rows=1, cols=panels, column_widths=[0.68, 0.32] if panels > 1 else None, horizontal_spacing=0.13)
     causal = {"Shapley value": shapley, "leave one out": leave_one_out}
     for index, (name, values) in enumerate(causal.items()):
         _add_signed(fig, names, values, name, category(index, dark), "nats", 1)
+        _say_missing(fig, values, index, len(causal), 1)
     fig.update_yaxes(title_text="change of log-probability (nats)", col=1)
     if attribution is not None:
         attribution = np.asarray(attribution, dtype=np.float64)
         whole = np.nansum(np.abs(attribution))
         _add_signed(fig, names, attribution / whole if whole > 0 else attribution, "input × gradient", category(2, dark), "share", 2)
+        _say_missing(fig, attribution, 0, 1, 2)
         fig.update_yaxes(title_text="share of absolute attribution", col=2)
     fig.update_xaxes(title_text="vision expert", showgrid=False)
     fig.update_layout(barmode="group", legend=dict(x=0, y=1.02, yanchor="bottom", orientation="h"), margin_t=92)
     error = "not computed" if completeness_error is None else f"{completeness_error:.2g} nats"
     caption = (
-        f"n = {len(names)} vision experts, one answer, teacher-forced: v(all) = {total[0]:.4g} nats with all experts, v(none) = {total[1]:.4g} nats with none. "
-        f"Shapley values add up to v(all) - v(none) = {total[0] - total[1]:.4g} nats (completeness error {error}). Leave one out: v(all) minus v without "
-        "this expert; below Shapley where experts stand in for each other."
+        f"n = {len(names)} vision experts, one answer, teacher-forced: v(all) = {total[0]:.4g} nats with all experts, v(none) = {total[1]:.4g} nats "
+        f"with none. Shapley values add up to v(all) - v(none) = {total[0] - total[1]:.4g} nats (completeness error {error}). Leave one out: v(all) "
+        "minus v without this expert; below Shapley where experts stand in for each other."
     )
     if attribution is not None:
-        caption += " Input × gradient is a local estimate on its own scale (each value over the sum of absolute values): compare its order, not its size."
-    missing = sum(int(np.isnan(np.asarray(one, dtype=np.float64)).sum()) for one in (shapley, leave_one_out, () if attribution is None else attribution))
-    return finish(fig, title, caption + (f" {missing} values were not evaluated." if missing else ""), dark, height=440)
+        caption += " Input × gradient is a local estimate on its own scale (over the sum of absolute values): compare its order, not its size."
+    everything = [np.asarray(one, dtype=np.float64) for one in (shapley, leave_one_out, attribution) if one is not None]
+    missing = sum(int(np.isnan(one).sum()) for one in everything)
+    return finish(fig, title, caption + (f" Not evaluated: {missing} values." if missing else ""), dark, height=440)
 
 
 def _add_signed(fig: go.Figure, names: Sequence[str], values: Sequence[float], name: str, colour: str, unit: str, column: int) -> None:
     values = np.asarray(values, dtype=np.float64)
     fig.add_trace(
         go.Bar(
-            x=np.arange(len(names)), y=values, name=f"{name} ({unit})", marker_color=colour, showlegend=True, textposition="outside", cliponaxis=False,
-            text=[f"{value:+.3f}" if np.isfinite(value) else "not evaluated" for value in values], textangle=0, textfont_size=11,
+            x=np.arange(len(names)), y=values, name=f"{name} ({unit})", marker_color=colour, showlegend=True, textposition="outside",
+            cliponaxis=False, constraintext="none", text=[f"{value:+.3f}" if np.isfinite(value) else "" for value in values], textfont_size=10.5,
+            textangle=0 if len(names) <= 4 else -90,
             customdata=[escaped(one) for one in names], hovertemplate="%{customdata}: %{y:+.5f} " + unit,
         ),
         row=1, col=column,
     )  # fmt: skip
-    fig.update_xaxes(col=column, range=[-0.5, len(names) - 0.5], **ticks(names))
+    fig.update_xaxes(col=column, range=[-0.5, len(names) - 0.5], tickangle=0 if len(names) <= 4 else -40, **ticks(names))
     shown = np.append(values[np.isfinite(values)], 0.0)
     low, high = fig.layout[f"yaxis{column if column > 1 else ''}"].range or (0.0, 0.0)
-    room = 0.14 * (np.ptp(shown) or 1.0)  # for the numbers beyond the bars
-    fig.update_yaxes(col=column, range=[min(low, shown.min() - room * (shown.min() < 0)), max(high, shown.max() + room)])
+    room = (0.14 if len(names) <= 4 else 0.3) * (np.ptp(shown) or 1.0)  # for the numbers beyond the bars
+    fig.update_yaxes(col=column, range=[min(low, shown.min() - (room if shown.min() < 0 else 0.0)), max(high, shown.max() + room)])
+
+
+def _say_missing(fig: go.Figure, values: Sequence[float], index: int, series: int, column: int) -> None:
+    """Words where a bar would stand."""
+    for place in np.flatnonzero(np.isnan(np.asarray(values, dtype=np.float64))):
+        fig.add_annotation(
+            x=bar_centre(place, index, series), y=0, yanchor="bottom", text="not evaluated", textangle=-90, showarrow=False, font_size=10.5,
+            row=1, col=column,
+        )  # fmt: skip
+
+
+def bar_centre(place: float, index: int, series: int) -> float:
+    """x of one bar of a group under the house style's gap between groups."""
+    return place + (1 - BAR_GAP) * ((index + 0.5) / series - 0.5)
 
 
 def answer_tokens(trace: Trace, without_picture_probability: Sequence[float] | None = None, dark: bool = False) -> go.Figure:
@@ -85,10 +103,13 @@ def answer_tokens(trace: Trace, without_picture_probability: Sequence[float] | N
             go.Bar(x=place, y=values, name=name, marker_color=category(index, dark), customdata=hover, showlegend=True,
                    hovertemplate=f"{name}: %{{y:.4f}}<br>%{{customdata}}<extra></extra>")
         )  # fmt: skip
-    unknown = np.flatnonzero(np.any([np.isnan(values) for values in series.values()], axis=0))
-    if len(unknown):
-        fig.add_trace(hatched(np.array([[(i - 0.4, 0), (i + 0.4, 0), (i + 0.4, 1), (i - 0.4, 1)] for i in unknown], dtype=np.float64)))
-    fig.update_xaxes(title_text="answer token", range=[-0.6, count - 0.4], showgrid=False, tickangle=-90 if count > 12 else 0, **ticks(labels))
+    unknown = [(place, index) for index, values in enumerate(series.values()) for place in np.flatnonzero(np.isnan(values))]
+    if unknown:
+        half = (1 - BAR_GAP) / len(series) / 2
+        centres = [bar_centre(place, index, len(series)) for place, index in unknown]
+        fig.add_trace(hatched(np.array([[(x - half, 0), (x + half, 0), (x + half, 1), (x - half, 1)] for x in centres])))
+    angle = -90 if count * max(map(len, labels)) > 90 else 0
+    fig.update_xaxes(title_text="answer token", range=[-0.6, count - 0.4], showgrid=False, tickangle=angle, **ticks(labels))
     fig.update_yaxes(title_text="probability", range=[0, 1.0])
     fig.update_layout(barmode="group", legend=dict(x=0, y=1.02, yanchor="bottom", orientation="h"), margin_t=92)
     product = float(np.log(np.maximum(trace.probability, 1e-30)).sum())
@@ -99,9 +120,9 @@ def answer_tokens(trace: Trace, without_picture_probability: Sequence[float] | N
     )
     if without_picture_probability is not None:
         caption += " Without the picture: the same tokens, teacher-forced on a question that came without it."
-    return finish(fig, title, caption + (f" {len(unknown)} tokens were not evaluated (hatched)." if len(unknown) else ""), dark)
+    return finish(fig, title, caption + (f" Not evaluated (hatched): {len(unknown)} of {count * len(series)} probabilities." if unknown else ""), dark)
 
 
 def _alternatives(trace: Trace, token: int, label: str) -> str:
     rows = zip(trace.top_bytes[token], trace.top_probability[token], strict=True)
-    return f"<b>{escaped(label)}</b> instead of it:<br>" + "<br>".join(f"{probability:.4f}  {visible(text)}" for text, probability in rows)
+    return f"<b>{escaped(label)}</b>, likeliest here:<br>" + "<br>".join(f"{probability:.4f}  {visible(text)}" for text, probability in rows)

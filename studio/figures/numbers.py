@@ -42,8 +42,13 @@ def area_holding(share: Float[np.ndarray, "n"], areas: Float[np.ndarray, "n"], p
 
 
 def mass(one: ExpertTrace, token: int | None = None) -> Float[np.ndarray, "n"]:
-    """Share of each source token in one output token (0-based), or in all of them together."""
+    """Share of each source token in one output token (0-based), or in all of them together.
+
+    Raises IndexError for an output token beyond v.
+    """
     weights = np.asarray(one.weights, dtype=np.float64)
+    if token is not None and not 0 <= token < len(weights):
+        raise IndexError(f"Output tokens run from 0 to {len(weights) - 1}; got {token}.")
     return weights.mean(axis=0) if token is None else weights[token]
 
 

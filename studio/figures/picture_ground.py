@@ -45,7 +45,7 @@ def mark_unseen(fig: go.Figure, geometry: Geometry, dark: bool) -> str:
     low, high = geometry.seen.min(axis=(0, 1), initial=np.inf), geometry.seen.max(axis=(0, 1), initial=-np.inf)
     one_window = len(geometry.seen) == 1 and np.isclose(polygon_areas(geometry.seen)[0], np.prod(high - low))
     if one_window:
-        fig.add_trace(hatched(rectangles(_around(geometry, low, high)), name="never seen by this expert", opacity=0.55))
+        fig.add_trace(hatched(rectangles(_around(geometry, low, high)), name="never seen by this expert"))
         return f"{words} (hatched)."
     x, y = outlines(geometry.seen)
     # a wide dark line under a narrow light one: visible on any picture

@@ -1,35 +1,17 @@
 """Where CoTR's weights lie on the original picture. Every cell comes from the expert's Geometry, never from a guess."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
-from leo_core.geometry import Geometry
 from leo_core.tracing.trace import ExpertTrace, Trace
 from studio.figures.numbers import mass, token_numbers
 from studio.figures.picture_ground import has_content, lay_picture, mark_unseen
-from studio.figures.style import DIVERGING, SEQUENTIAL, at, finish, hatched, notice, outlines, scale
+from studio.figures.picture_paint import Colours, paint
+from studio.figures.style import DIVERGING, SEQUENTIAL, finish, notice
 
-BINS = 24
-"""Steps of colour where tokens are polygons of their own: one drawn path per step stays fast."""
 TERMS = {"query": "query", "self": "self_", "cross": "cross", "text": "text"}
 """Names of the four score terms, and of their fields in a trace."""
-
-
-@dataclass(frozen=True)
-class _Colours:
-    """How values become colours: the scale's ends, and what the colour bar says."""
-
-    low: float
-    high: float
-    colours: tuple[str, ...]
-    bar: dict
-
-    @property
-    def keywords(self) -> dict:
-        return {"colorscale": scale(self.colours), "showscale": True, "colorbar": self.bar}
 
 
 def kept_map(
@@ -40,6 +22,8 @@ def kept_map(
     token: an output token, 0-based; None = all of them together (mean). Weights are absolute shares of the mass, from
     zero upwards. Raises KeyError for an expert that the trace does not hold, IndexError for an output token beyond v.
     """
+    if term != "total" and term not in TERMS:
+        raise ValueError(f"term is total or one of {', '.join(TERMS)}; got '{term}'.")
     what = "weights" if term == "total" else f"{term} term"
     which = "all output tokens" if token is None else f"output token {token + 1}"
     if not trace.pictures:
@@ -54,10 +38,11 @@ def kept_map(
     fig = go.Figure()
     height = lay_picture(fig, trace.pictures[picture], dark)
     colours = _colours(values[one.geometry.placed], term)
-    steps = _paint(fig, one.geometry, values, colours, opacity)
+    steps = paint(fig, one.geometry, values, colours, opacity)
     unseen = mark_unseen(fig, one.geometry, dark)
     caption = _caption(trace, one, values, token, term, unseen) + steps
-    fig.update_layout(legend=dict(x=0, y=1.01, yanchor="bottom", orientation="h"), margin=dict(t=84))
+    legend = any(trace.showlegend for trace in fig.data)
+    fig.update_layout(legend=dict(x=0, y=1.01, yanchor="bottom", orientation="h"), margin_t=84 if legend else 56)
     return finish(fig, title, caption, dark, height)
 
 
@@ -65,10 +50,10 @@ def _values(one: ExpertTrace, token: int | None, term: str) -> Float[np.ndarray,
     if term == "total":
         return mass(one, token)
     scores = getattr(one, TERMS[term])
-    if scores is None or scores.ndim == 1:
-        return None if scores is None else np.asarray(scores, dtype=np.float64)
+    if scores is None:
+        return None
     scores = np.asarray(scores, dtype=np.float64)
-    return scores.mean(axis=0) if token is None else scores[token]
+    return scores if scores.ndim == 1 else scores.mean(axis=0) if token is None else scores[token]
 
 
 def _trouble(one: ExpertTrace, values: np.ndarray | None, term: str) -> str | None:
@@ -86,83 +71,19 @@ def _trouble(one: ExpertTrace, values: np.ndarray | None, term: str) -> str | No
     return None
 
 
-def _colours(values: np.ndarray, term: str) -> _Colours:
+def _colours(values: np.ndarray, term: str) -> Colours:
     low, high, mean = np.nanmin(values), np.nanmax(values), np.nanmean(values)
     if term == "total":
         top = float(high) * (2 if _constant(values) else 1) or 1.0  # a flat map takes the middle of the scale
-        return _Colours(0.0, top, SEQUENTIAL, dict(title_text="share of<br>the mass", tickformat=".2~%"))
+        return Colours(0.0, top, SEQUENTIAL, dict(title_text="share of<br>the mass", tickformat=".2~%"), "of the mass")
     reach = float(max(high - mean, mean - low)) or 1.0
-    return _Colours(float(mean - reach), float(mean + reach), DIVERGING, dict(title_text="score,<br>not weight<br>(no unit)", tickformat=".3~g"))
+    bar = dict(title_text="score,<br>not weight<br>(no unit)", tickformat=".3~g")
+    return Colours(float(mean - reach), float(mean + reach), DIVERGING, bar, "(score, not weight)")
 
 
 def _constant(values: np.ndarray) -> bool:
     values = values[np.isfinite(values)]
     return len(values) > 1 and bool(np.ptp(values) <= 1e-6 * np.abs(values).max())
-
-
-def lattice(geometry: Geometry) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """(x edges, y edges, token of each cell or -1) when the placed tokens are cells of one axis-parallel lattice, else None.
-
-    Edges are the polygons' own coordinates; class tokens, padded tails and cells beyond the picture do not disturb.
-    """
-    placed = np.flatnonzero(geometry.placed)
-    corners = geometry.polygons[placed]
-    left, top, right, bottom = corners[:, 0, 0], corners[:, 0, 1], corners[:, 2, 0], corners[:, 2, 1]
-    upright = np.stack([np.stack(p, axis=-1) for p in ((left, top), (right, top), (right, bottom), (left, bottom))], axis=1)
-    if not np.array_equal(upright, corners):
-        return None
-    x, y = np.unique([left, right]), np.unique([top, bottom])
-    column, row = np.searchsorted(x, left), np.searchsorted(y, top)
-    single = np.array_equal(np.searchsorted(x, right), column + 1) and np.array_equal(np.searchsorted(y, bottom), row + 1)
-    if not single or len(np.unique(row * len(x) + column)) < len(placed):
-        return None
-    cells = np.full((len(y) - 1, len(x) - 1), -1)
-    cells[row, column] = placed
-    return x, y, cells
-
-
-def _paint(fig: go.Figure, geometry: Geometry, values: np.ndarray, colours: _Colours, opacity: float) -> str:
-    """Draw the values of all placed tokens; returns words for the caption."""
-    unknown = geometry.placed & np.isnan(values)
-    regular = lattice(geometry)
-    if regular:
-        _paint_lattice(fig, *regular, values, colours, opacity)
-    else:
-        _paint_polygons(fig, geometry, values, colours, opacity)
-    if unknown.any():
-        fig.add_trace(hatched(geometry.polygons[unknown]))
-    return "" if regular else f" Tokens are polygons of their own, coloured in {BINS} steps; hover gives exact values."
-
-
-def _paint_lattice(fig, x, y, cells, values, colours: _Colours, opacity: float) -> None:
-    drawn = np.where(cells >= 0, values[cells], np.nan)
-    rows, columns = np.indices(cells.shape)
-    hover = "source token %{customdata[0]} (row %{customdata[1]}, column %{customdata[2]})<br>%{z:.4~g}<extra></extra>"
-    fig.add_trace(
-        go.Heatmap(
-            x=x, y=y, z=drawn, zmin=colours.low, zmax=colours.high, opacity=opacity, hoverongaps=False, hovertemplate=hover,
-            customdata=np.stack([cells + 1, rows + 1, columns + 1], axis=-1), **colours.keywords,
-        )
-    )  # fmt: skip
-
-
-def _paint_polygons(fig, geometry: Geometry, values, colours: _Colours, opacity: float) -> None:
-    known = np.flatnonzero(geometry.placed & np.isfinite(values))
-    place = (values[known] - colours.low) / (colours.high - colours.low)
-    bins = np.clip((place * BINS).astype(int), 0, BINS - 1)
-    for one in np.unique(bins):  # light ones first, so that the heaviest lie on top where tokens overlap
-        x, y = outlines(geometry.polygons[known[bins == one]])
-        fill = at(colours.colours, (one + 0.5) / BINS, opacity)
-        fig.add_trace(go.Scatter(x=x, y=y, mode="lines", line_width=0, fill="toself", fillcolor=fill, hoverinfo="skip", showlegend=False))
-    centres = geometry.polygons[known].mean(axis=1)
-    marker = dict(color=values[known], cmin=colours.low, cmax=colours.high, opacity=0, size=12, **colours.keywords)
-    fig.add_trace(
-        go.Scatter(
-            x=centres[:, 0], y=centres[:, 1], mode="markers", marker=marker, showlegend=False, name="values",
-            customdata=np.stack([known + 1, values[known]], axis=-1),
-            hovertemplate="source token %{customdata[0]}<br>%{customdata[1]:.4~g}<extra></extra>",
-        )
-    )  # fmt: skip
 
 
 def _caption(trace: Trace, one: ExpertTrace, values, token: int | None, term: str, unseen: str) -> str:
@@ -173,20 +94,24 @@ def _caption(trace: Trace, one: ExpertTrace, values, token: int | None, term: st
         parts.append(
             f"Colour: share of the mass (soft weights, absolute; equal weights would be {1 / numbers['source_tokens']:.3g} each). "
             f"Effective number of source tokens {numbers['effective_tokens']:.1f} (mean of single output tokens "
-            f"{numbers['effective_tokens_mean']:.1f}); {numbers['area_50']:.0%} of the picture holds 50 % and {numbers['area_90']:.0%} "
-            f"holds 90 % of the mass; likeness of output tokens {numbers['likeness']:.2f} (1 = all look at the same)."
+            f"{numbers['effective_tokens_mean']:.1f}); {numbers['area_50']:.0%} of the picture holds 50% and {numbers['area_90']:.0%} "
+            f"holds 90% of the mass; likeness of output tokens {numbers['likeness']:.2f} (1 = all look at the same)."
         )
         if numbers["unplaced_tokens"]:
-            parts.append(f"{numbers['unplaced_mass']:.1%} of the mass lies on {numbers['unplaced_tokens']} tokens without a place (not drawn).")
+            parts.append(f"On tokens without a place ({numbers['unplaced_tokens']}, not drawn): {numbers['unplaced_mass']:.1%} of the mass.")
     else:
         mean = np.nanmean(values[one.geometry.placed])
-        shared = "averaged over output tokens" if term == "query" and token is None else "of this output token" if term == "query" else "the same for all"
-        parts.append(f"Colour: the {term} term of the score ({shared}), score, not weight; white is the mean over tokens ({mean:.3g}), since the softmax ignores what all share.")
+        own = "averaged over output tokens" if token is None else "of this output token"
+        shared = own if term == "query" else "the same for all output tokens"
+        parts.append(
+            f"Colour: the {term} term of the score ({shared}), score, not weight; white is the mean over tokens ({mean:.3g}), since the softmax "
+            "ignores what all share."
+        )
     if _constant(values[one.geometry.placed]):
         parts.append("The map is constant: every token has the same value, so it tells nothing apart.")
     missing = int(np.isnan(values[one.geometry.placed]).sum())
     if missing:
-        parts.append(f"{missing} tokens were not evaluated (hatched).")
+        parts.append(f"Not evaluated (hatched): {missing} of {numbers['source_tokens']} tokens.")
     if not has_content(trace.pictures[one.picture]):
         parts.append("The picture itself is not in the trace; its frame stands in for it.")
     return " ".join([*parts, unseen, "A cell marks where a token sits, not all that it saw."]).replace("  ", " ")

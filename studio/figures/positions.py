@@ -10,6 +10,7 @@ from leo_core.tracing.trace import ROLES, Trace
 from studio.figures.token_text import clipped, escaped, readable
 
 PHASES = {"all": "prefill and decode", "prefill": "prefill", "decode": "decode"}
+NOTHING_FITS = "No position of this run fits the chosen roles and phase."
 
 
 def select(trace: Trace, roles: Sequence[str] | None, phase: str, unread: bool = False) -> Int[np.ndarray, "s"]:
@@ -40,9 +41,7 @@ def trouble(trace: Trace, count: int) -> str | None:
         return "This model has no routed LoRA experts: there is no routing to show."
     if not trace.routing.evaluated:
         return "Not evaluated: the question came without a picture, so no router was asked and only the general expert worked."
-    if count == 0:
-        return "No position of this run fits the chosen roles and phase."
-    return None
+    return NOTHING_FITS if count == 0 else None
 
 
 def names(trace: Trace) -> list[str]:

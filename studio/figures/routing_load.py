@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from leo_core.tracing.trace import Trace
-from studio.figures.positions import layer_labels, select, ticks, trouble, words
+from studio.figures.positions import NOTHING_FITS, layer_labels, select, ticks, trouble, words
 from studio.figures.style import category, finish, ink, mixed, notice
 
 
@@ -78,7 +78,7 @@ def expert_norms(trace: Trace, roles: Sequence[str] | None = None, phase: str = 
     if groups == 0:
         return notice("This model has no LoRA experts: nothing is added to the frozen layers.", title, dark)
     if len(positions) == 0:
-        return notice(trouble(trace, 0), title, dark)
+        return notice(NOTHING_FITS, title, dark)
     norm = np.asarray(trace.routing.norm[:, positions], dtype=np.float64)
     if not trace.routing.evaluated:
         norm = norm[..., : int(trace.routing.general)]

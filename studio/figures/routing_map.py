@@ -17,6 +17,9 @@ QUANTITIES = {
     "norm": ("relative norm", "the routed expert that added most; strength: |c B A x| / |f_ORI(x)|, the general expert left out"),
 }
 
+FAINT = 0.3
+"""Part of an expert's colour at the weak end of its scale; the rest is the paper's."""
+
 
 def routing_map(
     trace: Trace, experts: Sequence[int] | None = None, roles: Sequence[str] | None = None, phase: str = "all",
@@ -27,6 +30,8 @@ def routing_map(
     experts: routed experts to colour (0-based; None = all); cells led by others stay empty. roles: None = all but padding.
     phase: all, prefill or decode. quantity: probability, coefficient or norm. Unread positions are hatched.
     """
+    if quantity not in QUANTITIES:
+        raise ValueError(f"quantity is one of {', '.join(QUANTITIES)}; got '{quantity}'.")
     bar, meaning = QUANTITIES[quantity]
     title = f"Routing of tokens through the layers: {bar}"
     positions = select(trace, roles, phase, unread=True)
@@ -57,8 +62,16 @@ def routing_map(
         f"Colour: {meaning}. {words(trace, roles, phase, read)}; {values.shape[-1]} routed experts, top {trace.routing.top_k}."
         f"{shown}{unread} An answer token was predicted by the position before it: the column under its name is the position that reads it."
     )
-    fig.update_layout(margin=dict(t=84, r=150), legend=dict(itemsizing="constant", itemclick=False, itemdoubleclick=False))
-    return finish(fig, title, caption, dark, height=int(np.clip(12 * len(values), 180, 620)) + 230)
+    extra = _place_legend(fig, values.shape[-1])
+    return finish(fig, title, caption, dark, height=int(np.clip(12 * len(values), 180, 620)) + 230 + extra)
+
+
+def _place_legend(fig: go.Figure, experts: int) -> int:
+    """Beside the map while there is room above the colour bar, else over it. Returns the height in pixels that this takes."""
+    beside, extra = experts <= 4, 0 if experts <= 4 else 24 * -(-experts // 6)
+    over = {} if beside else dict(x=0, y=1.06, yanchor="bottom", orientation="h")
+    fig.update_layout(margin=dict(t=84 + extra, r=150), legend=dict(itemsizing="constant", itemclick=False, itemdoubleclick=False, **over))
+    return extra
 
 
 def _values(trace: Trace, quantity: str) -> Float[np.ndarray, "l s e"]:
@@ -79,7 +92,7 @@ def _ends(strength: np.ndarray, quantity: str, experts: int) -> tuple[float, flo
 
 def _add_expert(fig: go.Figure, expert: int, z: np.ndarray, low: float, high: float, dark: bool) -> None:
     colour = category(expert, dark)
-    faint = mixed(colour, ground(dark), 0.22)
+    faint = mixed(colour, ground(dark), FAINT)
     fig.add_trace(go.Heatmap(z=z, zmin=low, zmax=high, colorscale=scale([faint, colour]), showscale=False, hoverinfo="skip", xgap=1))
     square = dict(symbol="square", size=12, color=colour)
     fig.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=square, name=f"expert {expert + 1}", showlegend=True))
@@ -88,7 +101,7 @@ def _add_expert(fig: go.Figure, expert: int, z: np.ndarray, low: float, high: fl
 def _add_strength_bar(fig: go.Figure, title: str, low: float, high: float, dark: bool) -> None:
     grey = "#7d8592"
     bar = dict(title_text=f"{title.replace(' ', '<br>', 1)}<br>(no unit)", y=0, yanchor="bottom", len=0.6, x=1.02, xanchor="left", tickformat=".2~g")
-    marker = dict(color=[low], cmin=low, cmax=high, colorscale=scale([mixed(grey, ground(dark), 0.22), grey]), showscale=True, colorbar=bar)
+    marker = dict(color=[low], cmin=low, cmax=high, colorscale=scale([mixed(grey, ground(dark), FAINT), grey]), showscale=True, colorbar=bar)
     fig.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=marker, showlegend=False, hoverinfo="skip"))
 
 

@@ -21,6 +21,9 @@ DIVERGING = (
 UNKNOWN = "#8c8c8c"
 """Grey hatching: not evaluated, not seen. Never a colour of a scale."""
 
+BAR_GAP = 0.25
+"""Share of an axis step left free between groups of bars."""
+
 _GROUND = {False: "#ffffff", True: "#14171f"}
 _INK = {False: "#20242c", True: "#e4e7ee"}
 _LINE = {False: "#d5d9e0", True: "#3a404d"}
@@ -75,7 +78,7 @@ def template(dark: bool) -> go.layout.Template:
             paper_bgcolor=_GROUND[dark], plot_bgcolor=_GROUND[dark], colorway=[category(i, dark) for i in range(len(OKABE_ITO))],
             xaxis=axis, yaxis=axis, legend=dict(bgcolor="rgba(0,0,0,0)", x=1.02, xanchor="left", y=1, yanchor="top"),
             hoverlabel=dict(font_family=FONT, align="left", bgcolor=_GROUND[dark], font_color=_INK[dark], bordercolor=_LINE[dark]),
-            margin=dict(l=70, r=30, t=64, b=60), bargap=0.25, separators=". ",
+            margin=dict(l=70, r=30, t=64, b=60), bargap=BAR_GAP, separators=". ",
         ),
         data=dict(heatmap=[dict(colorbar=bar)], scatter=[dict(marker_colorbar=bar)]),
     )  # fmt: skip
@@ -107,13 +110,13 @@ def _wrapped(text: str, width: int = 70) -> str:
     return "\n".join(lines)
 
 
-def hatched(polygons: Float[np.ndarray, "regions corners 2"], name: str = "not evaluated", opacity: float = 0.35) -> go.Scatter:
+def hatched(polygons: Float[np.ndarray, "regions corners 2"], name: str = "not evaluated") -> go.Scatter:
     """Grey hatching over regions that hold no value."""
     x, y = outlines(polygons)
-    pattern = dict(shape="/", size=7, solidity=0.3, fgcolor=UNKNOWN, fillmode="overlay")
+    pattern = dict(shape="/", size=7, solidity=0.25, fgcolor="rgba(45,45,45,0.75)", bgcolor=mixed(UNKNOWN, UNKNOWN, 1, 0.85), fillmode="replace")
     return go.Scatter(
-        x=x, y=y, mode="lines", line=dict(width=0, color=UNKNOWN), fill="toself", fillcolor=mixed(UNKNOWN, UNKNOWN, 1, opacity),
-        fillpattern=pattern, hoverinfo="skip", name=name, showlegend=True,
+        x=x, y=y, mode="lines", line=dict(width=0, color=UNKNOWN), fill="toself", fillcolor=UNKNOWN, fillpattern=pattern,
+        hoverinfo="skip", name=name, showlegend=True,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 from leo_core.tracing.trace import Trace
 from studio.figures.numbers import cosines, likeness
 from studio.figures.picture_map import TERMS
-from studio.figures.style import SEQUENTIAL, category, finish, hatched, notice, scale
+from studio.figures.style import SEQUENTIAL, category, finish, hatched, ink, notice, scale
 
 _MEANING = {"query": "query", "self": "self: own tokens", "cross": "cross: other experts", "text": "text: question"}
 
@@ -29,16 +29,15 @@ def term_shares(trace: Trace, expert: str, picture: int = 0, dark: bool = False)
     means = np.array([each.mean() for each in spread.values()])
     fig = go.Figure(
         go.Bar(
-            x=[_MEANING[name] for name in spread], y=means, showlegend=False,
+            x=[f"{_MEANING[name]}<br>{_number(mean)}" for name, mean in zip(spread, means, strict=True)], y=means, showlegend=False,
             marker_color=[category(list(TERMS).index(name), dark) for name in spread],
-            text=[f"{mean:.3g}" if np.isfinite(mean) else "not evaluated" for mean in means], textposition="outside", cliponaxis=False,
-            error_y=dict(type="data", symmetric=False, array=[s.max() - s.mean() for s in spread.values()],
-                         arrayminus=[s.mean() - s.min() for s in spread.values()], thickness=1.2),
+            error_y=dict(type="data", symmetric=False, array=[s.max() - s.mean() if len(s) > 1 else np.nan for s in spread.values()],
+                         arrayminus=[s.mean() - s.min() if len(s) > 1 else np.nan for s in spread.values()], thickness=1.4, color=ink(dark)),
             hovertemplate="%{x}<br>standard deviation %{y:.4~g}<extra></extra>",
         )
     )  # fmt: skip
     fig.update_xaxes(title_text="score term")
-    fig.update_yaxes(title_text="standard deviation over source tokens (score)", rangemode="tozero")
+    fig.update_yaxes(title_text="standard deviation of the score (no unit)", rangemode="tozero")
     v, n = one.weights.shape
     missing = [name for name in TERMS if name not in rows]
     caption = (
@@ -47,6 +46,10 @@ def term_shares(trace: Trace, expert: str, picture: int = 0, dark: bool = False)
         "The larger a bar, the more this term decides where the weights go."
     )
     return finish(fig, title, caption + (f" Not recorded: {', '.join(missing)}." if missing else ""), dark)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if np.isfinite(value) else "not evaluated"
 
 
 def likeness_matrix(trace: Trace, expert: str, picture: int = 0, dark: bool = False) -> go.Figure:

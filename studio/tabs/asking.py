@@ -16,23 +16,27 @@ log = logging.getLogger("studio")
 class PicturePath(gr.Image):
     """An image box that hands over the uploaded file as it is: our own loader says in words what is wrong with it."""
 
+    is_template = True  # to Gradio's frontend this is its own Image
+
     def preprocess(self, payload):
         return None if payload is None else payload.path
 
 
 def build(session: Session, examples: list[list[str]]) -> dict:
     """Components by name: picture, question, go, stop, status, answer, runs."""
-    with gr.Column(scale=2, min_width=320):
-        picture = PicturePath(type="filepath", label="Picture (upload, drop or paste)", sources=["upload", "clipboard"], elem_id="leo-picture", height=300)
-    with gr.Column(scale=3, min_width=320):
-        question = gr.Textbox(label="Question", placeholder="What is in the picture?", lines=1, max_lines=4, elem_id="leo-question", autofocus=True)
-        with gr.Row():
-            go = gr.Button("Ask", variant="primary", elem_id="leo-ask")
-            stop = gr.Button("Stop", elem_id="leo-stop")
-        status = gr.HTML(note(session.status), elem_id="leo-status")
-        answer = gr.HTML(elem_id="leo-answer")
-        runs = gr.Dropdown([], label=f"Last runs of this tab (at most {MOST_RUNS})", elem_id="leo-runs")
-    gr.Examples(examples, [picture, question], label="Examples", elem_id="leo-examples", cache_examples=False)
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=2, min_width=300):
+            picture = PicturePath(type="filepath", label="Picture (upload, drop or paste)", sources=["upload", "clipboard"], elem_id="leo-picture", height=320)
+        with gr.Column(scale=3, min_width=300):
+            question = gr.Textbox(label="Question", placeholder="What is in the picture?", lines=1, max_lines=4, elem_id="leo-question", autofocus=True)
+            with gr.Row():
+                go = gr.Button("Ask", variant="primary", elem_id="leo-ask")
+                stop = gr.Button("Stop", elem_id="leo-stop")
+            status = gr.HTML(note(session.status), elem_id="leo-status")
+            answer = gr.HTML(elem_id="leo-answer")
+            runs = gr.Dropdown([], label=f"Last runs of this tab (at most {MOST_RUNS})", elem_id="leo-runs")
+    labels = [question for _, question in examples]
+    gr.Examples(examples, [picture, question], label="Examples", elem_id="leo-examples", cache_examples=False, example_labels=labels)
     return {"picture": picture, "question": question, "go": go, "stop": stop, "status": status, "answer": answer, "runs": runs}
 
 

@@ -55,7 +55,10 @@ def _numbers(trace: Trace) -> str:
     for name in trace.expert_names:
         n = token_numbers(trace, name, 0)
         rows.append(
-            [name, len(trace.of_expert(name).geometry), f"{n['effective']:.1f}", f"{n['area_50']:.0%}", f"{n['area_90']:.0%}", f"{n['likeness']:.2f}", f"{n['unseen']:.0%}"]
+            [
+                name, n["source_tokens"], f"{n['effective_tokens_mean']:.1f}", f"{n['area_50']:.0%}", f"{n['area_90']:.0%}",
+                f"{n['likeness']:.2f}", f"{n['unseen_share']:.0%}",
+            ]  # fmt: skip
         )
     head = ["expert", "source tokens", "effective per output token", "area of 50 %", "area of 90 %", "likeness", "never seen"]
     return table(head, rows, "Area: share of the picture under the tokens that hold this part of the mass. Likeness 1: all output tokens look at the same.")

@@ -20,6 +20,12 @@ def path_of(source: dict) -> Path:
     return Path(source["path"])
 
 
+def lines(name: str, graph: Path) -> dict:
+    """Settings of an expert on the last tensor of a tiny graph."""
+    settings = {"graph": {"path": str(graph), "tensors": ["last"]}, "pixels": {"size": [16, 24]}, "stride": 8, "width": 7}
+    return {"name": name, "kind": "onnx", "domain": "lines", "settings": settings}
+
+
 @pytest.fixture
 def experts(expert_sources):
     built = build_experts(LeoConfig(experts=expert_sources).expert_sources, path_of)
@@ -64,10 +70,13 @@ def test_a_whole_checkpoint_opens_anywhere(kind, tied, make_decoder, make_leo, m
     assert sorted(p.suffix for p in (tmp_path / "moved").iterdir() if p.is_file()) == [".json", ".safetensors"]
 
 
-def test_a_checkpoint_of_the_trained_weights_holds_no_frozen_ones(decoder_folder, make_leo, make_prompts, experts, expert_sources, pictures, tmp_path):
+def test_a_checkpoint_of_the_trained_weights_holds_no_frozen_ones(
+    decoder_folder, make_leo, make_prompts, experts, expert_sources, pictures, tmp_path
+):  # fmt: skip
     from leo_core.decoder import load_decoder
 
-    model = make_leo(decoder=load_decoder(decoder_folder), vision_experts=experts, experts=expert_sources, decoder_source={"path": str(decoder_folder)})
+    elsewhere = {"path": str(decoder_folder)}
+    model = make_leo(decoder=load_decoder(decoder_folder), vision_experts=experts, experts=expert_sources, decoder_source=elsewhere)
     inputs = make_prompts((1, 1), (4, 6))
     save_model(model, tmp_path / "trained", trained_only=True)
     with safe_open(tmp_path / "trained" / WEIGHTS, "pt") as file:
@@ -77,6 +86,21 @@ def test_a_checkpoint_of_the_trained_weights_holds_no_frozen_ones(decoder_folder
     assert not any(".model." in name for name in names if name.startswith("vision_experts")) and "vision_experts.clip.mean" in names
     again = load_model(tmp_path / "trained")
     assert torch.equal(logits(again, inputs, pictures), logits(model, inputs, pictures))
+
+
+def test_a_whole_checkpoint_needs_nothing_of_what_its_model_came_from(decoder_folder, make_leo, make_prompts, make_graph, pictures, tmp_path):
+    from leo_core.decoder import load_decoder
+
+    graph = make_graph(tmp_path / "graphs" / "tiny.onnx")
+    source = lines("last", graph)
+    experts = build_experts(LeoConfig(experts=[source]).expert_sources, path_of)
+    model = make_leo(decoder=load_decoder(decoder_folder), vision_experts=experts, experts=[source], decoder_source={"path": str(decoder_folder)})
+    inputs = make_prompts((1, 1), (4, 6))
+    expected = logits(model, inputs, pictures)
+    save_model(model, tmp_path / "whole")
+    decoder_folder.rename(tmp_path / "gone")
+    graph.unlink()
+    assert torch.equal(logits(load_model(tmp_path / "whole"), inputs, pictures), expected)
 
 
 def test_a_checkpoint_may_be_written_and_read_in_half_precision(make_leo, make_prompts, make_features, tmp_path):
@@ -120,11 +144,7 @@ def test_saving_over_an_old_checkpoint_replaces_it_and_leaves_the_model_alone(ma
 
 @pytest.mark.xfail(strict=True, reason="checkpoint._copy_experts: graphs of one file name overwrite each other")
 def test_graphs_of_the_same_file_name_stay_apart(make_graph, make_leo, make_prompts, pictures, tmp_path):
-    settings = {"pixels": {"size": [16, 24]}, "stride": 8, "width": 7}
-    sources = [
-        {"name": name, "kind": "onnx", "domain": name, "settings": {**settings, "graph": {"path": str(make_graph(tmp_path / name / "model.onnx", seed)), "tensors": ["last"]}}}
-        for seed, name in enumerate(("first", "second"))
-    ]
+    sources = [lines(name, make_graph(tmp_path / name / "model.onnx", seed)) for seed, name in enumerate(("first", "second"))]
     model = make_leo(vision_experts=build_experts(LeoConfig(experts=sources).expert_sources, path_of), experts=sources)
     save_model(model, tmp_path / "whole")
     inputs = make_prompts((1, 1), (4, 6))

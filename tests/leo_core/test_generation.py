@@ -31,6 +31,12 @@ def alone(inputs: dict, index: int) -> dict:
     return {**row, "pictures": pictures, "picture_owner": torch.zeros(int(mine.sum()), dtype=torch.long)}
 
 
+def continued(inputs: dict, ids: torch.Tensor) -> dict:
+    """Inputs of a full pass over one prompt and what was generated after it."""
+    asked = torch.nn.functional.pad(inputs["question_mask"], (0, ids.shape[1] - inputs["input_ids"].shape[1]))
+    return {**inputs, "input_ids": ids, "attention_mask": torch.ones_like(ids), "question_mask": asked}
+
+
 @pytest.fixture
 def batch(make_prompts, make_features) -> dict:
     """Three samples: one picture, none, two; questions of unequal length."""
@@ -84,8 +90,7 @@ def test_a_beam_is_at_least_as_likely_as_the_greedy_answer_and_scored_as_a_full_
 
     def likelihood(ids):
         length = ids.shape[1] - own["input_ids"].shape[1]
-        inputs = {**own, "input_ids": ids, "attention_mask": torch.ones_like(ids), "question_mask": torch.nn.functional.pad(own["question_mask"], (0, length))}
-        logs = model(**inputs).logits.log_softmax(-1)[0, -length - 1 : -1]
+        logs = model(**continued(own, ids)).logits.log_softmax(-1)[0, -length - 1 : -1]
         return logs.gather(-1, ids[0, -length:, None]).sum().item()
 
     beam = model.generate(**own, **GREEDY, num_beams=4, return_dict_in_generate=True, output_scores=True, length_penalty=0.0)
@@ -130,8 +135,7 @@ def test_generate_answer_tells_what_each_step_gave(make_leo, batch, tokenizer):
     length = len(answer.token_ids)
     full = uncached(model, own, steps=0)
     ids = torch.cat([full, answer.token_ids[None]], dim=1)
-    inputs = {**own, "input_ids": ids, "attention_mask": torch.ones_like(ids), "question_mask": torch.nn.functional.pad(own["question_mask"], (0, length))}
-    logs = model(**inputs).logits.log_softmax(-1)[0, -length - 1 : -1]
+    logs = model(**continued(own, ids)).logits.log_softmax(-1)[0, -length - 1 : -1]
     assert_close(answer.log_probability, logs.gather(-1, answer.token_ids[:, None])[:, 0], atol=1e-4, rtol=1e-4)
     assert_close(answer.top_probability, logs.exp().topk(8).values, atol=1e-4, rtol=1e-4)
     assert torch.equal(answer.top_ids[:, 0], answer.token_ids)

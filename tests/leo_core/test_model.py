@@ -41,6 +41,15 @@ def test_visual_tokens_stand_in_their_places_and_the_context_is_the_mean(make_le
         assert_close(prompt.text[index], words[index][inputs["question_mask"][index]].mean(0))
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@torch.no_grad()
+def test_positions_count_from_the_first_real_token_through_dropped_ones(side, make_leo, make_prompts, make_features):
+    inputs = make_prompts((1, 0, 2), (4, 7, 3), side=side)
+    prompt = make_leo().prompt(**inputs, pictures=make_features(), visual_mask=torch.tensor([[False, True, False]] * 3))
+    for positions, mask in zip(prompt.position_ids, inputs["attention_mask"].bool(), strict=True):
+        assert positions[mask].tolist() == list(range(int(mask.sum())))
+
+
 @torch.no_grad()
 def test_each_picture_is_reduced_alone_with_the_question_of_its_sample(make_leo, batch):
     model, inputs = make_leo(), plain(batch)

@@ -61,13 +61,16 @@ def test_keep_all_on_an_equal_grid_is_the_identity(grid):
     assert_close(keep(pictures, TEXT[:2], TEXT_MASK[:2])[0], pictures.features[0], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("grid", [(4, 8), (7, 7), (3, 5)])
-def test_a_cell_whose_only_token_is_masked_delivers_the_absent_mean(grid):
-    pictures, count = on_grid(*grid), grid[0] * grid[1]
-    boxes = torch.from_numpy(grid_geometry((97, 61), grid).boxes).float()  # as experts make them: rounding must not count as cover
-    pictures = replace(pictures, boxes=(boxes.expand(2, -1, -1),))
-    keep = build_reducer((12,), 14, ReducerConfig(kind="keep_all", tokens=count, grid=grid))
-    keep.set_absent((torch.randn(count, 12),))
+SLIVERS = pytest.mark.xfail(strict=True, reason="reducers: cells are float32, and slivers count as cover")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=SLIVERS)])
+def test_a_cell_whose_only_token_is_masked_delivers_the_absent_mean(dtype):
+    grid, count = (3, 5), 15
+    boxes = torch.from_numpy(grid_geometry((97, 61), grid).boxes).to(dtype)  # as experts make them: rounding must not count as cover
+    pictures = replace(on_grid(*grid).to(dtype), boxes=(boxes.expand(2, -1, -1),))
+    keep = build_reducer((12,), 14, ReducerConfig(kind="keep_all", tokens=count, grid=grid)).to(dtype)
+    keep.set_absent((torch.randn(count, 12, dtype=dtype),))
     for hidden in range(count):
         mask = torch.ones(2, count, dtype=torch.bool)
         mask[0, hidden] = False
