@@ -4,6 +4,7 @@ A checkpoint of only the trained weights names its frozen parts in config.json (
 A part that is missing raises: nothing is ever filled with random weights.
 """
 
+import contextlib
 import shutil
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -60,9 +61,10 @@ def load_model(
     folder = checkpoint_folder(path)
     config = config or read_config(folder)
     sources = Sources(folder, parts)
-    decoder = _decoder(config, sources, dtype)
-    experts = build_experts(config.expert_sources, sources) if config.expert_sources else None
-    model = LeoMini(config, decoder, experts)
+    with _spoken_config(folder):
+        decoder = _decoder(config, sources, dtype)
+        experts = build_experts(config.expert_sources, sources) if config.expert_sources else None
+        model = LeoMini(config, decoder, experts)
     load_weights(model, folder)
     return model.to(device=device, dtype=dtype).eval()
 
@@ -112,9 +114,20 @@ def read_config(folder: Path) -> LeoConfig:
         raise CheckpointError(f"config.json in '{folder.name}' cannot be read ({type(error).__name__}): restore it.") from None
     if values.get("model_type") != LeoConfig.model_type:
         raise CheckpointError(f"'{folder.name}' holds a '{values.get('model_type')}' model; the studio opens '{LeoConfig.model_type}' checkpoints.")
-    config = LeoConfig.from_dict(values)
-    _ = config.reducer_config, config.mmoe_config, config.projector_config, config.expert_sources  # refuse what cannot work now
+    with _spoken_config(folder):
+        config = LeoConfig.from_dict(values)
+        _ = config.reducer_config, config.mmoe_config, config.projector_config, config.expert_sources  # refuse what cannot work now
     return config
+
+
+@contextlib.contextmanager
+def _spoken_config(folder: Path):
+    """A config.json of valid JSON may still ask for the impossible: say so in one sentence."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = (str(error).splitlines() or [""])[0][:160]
+        raise CheckpointError(f"config.json in '{folder.name}' asks for something that cannot be built ({type(error).__name__}: {reason}).") from None
 
 
 def _decoder(config: LeoConfig, sources: Sources, dtype: torch.dtype) -> PreTrainedModel:
@@ -216,9 +229,10 @@ def _copy_experts(model: LeoMini, config: LeoConfig, folder: Path) -> list[dict]
         for key, attribute in (("graph", "graph"), ("detector", "detector"), ("recogniser", "recogniser")):
             if key in source["settings"]:
                 graph = getattr(expert, attribute)
+                name = f"{graph.sha256[:12]}-{graph.path.name}"  # two files of one name stay apart
                 (folder / "experts").mkdir(exist_ok=True)
-                shutil.copy(graph.path, folder / "experts" / graph.path.name)
-                source["settings"][key] = {"path": f"experts/{graph.path.name}", "tensors": list(graph.tensors)}
+                shutil.copy(graph.path, folder / "experts" / name)
+                source["settings"][key] = {"path": f"experts/{name}", "tensors": list(graph.tensors)}
         written.append(source)
     return written
 

@@ -56,9 +56,9 @@ class CoTR(Reducer):
                 query_proj.weight.copy_(token_proj.weight)
             else:
                 nn.init.orthogonal_(query_proj.weight)
-                # with unit-variance tokens and orthogonal projections a * Qh Ih^T has std a * sigma * sqrt(overlap)
+                # unit-variance tokens, orthogonal frames: a * Qh Ih^T then has the standard deviation 1
                 width, projection = query.shape[1], self.config.projection
-                nn.init.normal_(query, std=1 / (a * math.sqrt(min(width, projection))))
+                nn.init.normal_(query, std=math.sqrt(projection) / (a * min(width, projection)))
 
     # --- shared pieces ---
 

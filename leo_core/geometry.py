@@ -18,7 +18,7 @@ class Geometry:
     """Places of the n tokens of one vision expert on one picture.
 
     width, height: size of the original picture in pixels.
-    polygons: corners of each token clipped to the picture, clockwise from its upper left corner. A cell marks where
+    polygons: corners of each token, clockwise from its upper left corner. A cell marks where
         a token sits, not all that it saw: receptive fields are larger.
     placed: False for a token without a place on the picture (class and register tokens, padding).
     seen: polygons whose union is what the expert looked at; the rest of the picture it never saw.
@@ -47,7 +47,7 @@ class Geometry:
     def boxes(self) -> Float[np.ndarray, "n 4"]:
         """Bounding boxes (x0, y0, x1, y1) in picture coordinates, 0..1; all zeros for a token without a place."""
         corners = self.polygons / np.array([self.width, self.height], dtype=np.float64)
-        boxes = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+        boxes = np.clip(np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1), 0.0, 1.0)
         return np.where(self.placed[:, None], boxes, 0.0)
 
     @property
@@ -123,8 +123,11 @@ def grid_geometry(
 
 
 def polygon_geometry(size: tuple[int, int], polygons: np.ndarray, seen: np.ndarray) -> Geometry:
-    """Geometry of tokens with polygons of their own (text columns). Corners are clipped to the picture."""
-    limits = np.array(size, dtype=np.float64)
-    polygons = np.clip(np.asarray(polygons, dtype=np.float64).reshape(-1, 4, 2), 0, limits)
-    seen = np.clip(np.asarray(seen, dtype=np.float64).reshape(-1, 4, 2), 0, limits)
-    return Geometry(*size, polygons, polygon_areas(polygons) > 0, seen)
+    """Geometry of tokens with polygons of their own (text columns).
+
+    A rotated polygon that reaches beyond the picture stays whole: moving its corners to the edge would bend it.
+    """
+    polygons = np.asarray(polygons, dtype=np.float64).reshape(-1, 4, 2)
+    inside = np.clip(polygons, 0, np.array(size, dtype=np.float64))
+    placed = (inside.max(axis=1) > inside.min(axis=1)).all(axis=1) & (polygon_areas(polygons) > 0)
+    return Geometry(*size, polygons, placed, np.asarray(seen, dtype=np.float64).reshape(-1, 4, 2))

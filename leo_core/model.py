@@ -94,6 +94,8 @@ class LeoMini(PreTrainedModel, GenerationMixin):
         return self.decoder.get_output_embeddings()
 
     def _set_gradient_checkpointing(self, enable=True, gradient_checkpointing_func=checkpoint, **options):
+        if getattr(gradient_checkpointing_func, "keywords", {}).get("use_reentrant"):
+            raise InputError("Reentrant activation checkpointing cuts the balance loss off from the routers: use use_reentrant=False.")
         super()._set_gradient_checkpointing(enable, reentering(gradient_checkpointing_func), **options)
 
     # --- from pictures to visual tokens ---

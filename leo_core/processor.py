@@ -18,7 +18,7 @@ ROLES = ("special", "system", "picture", "question", "answer", "pad")
 """Role of a decoder position, by code 0..5; derived from the inputs, never from offsets."""
 SPECIAL, SYSTEM, PICTURE, QUESTION, ANSWER, PAD = range(6)
 
-_MARK = "\ue000"  # private-use character: where the user's content goes in the rendered chat template
+_MARK, _SYSTEM_MARK = "\ue000", "\ue001"  # private-use characters: where user's and system's texts go in the chat template
 
 
 class LeoImageProcessor(BaseImageProcessor):
@@ -79,6 +79,10 @@ class LeoProcessor(ProcessorMixin):
         """
         questions = [questions] if isinstance(questions, str) else list(questions)
         answers = [answers] if isinstance(answers, str) else answers
+        if not questions:
+            raise InputError("There is no question: give at least one.")
+        if answers is not None and len(answers) != len(questions):
+            raise InputError(f"There are {len(answers)} answers for {len(questions)} questions; give one each.")
         if len(questions) == 1 and not (isinstance(pictures, (list, tuple)) and len(pictures) == 1 and isinstance(pictures[0], (list, tuple))):
             pictures = [pictures]
         groups = [_as_list(group) for group in (pictures if pictures is not None else [None] * len(questions))]
@@ -106,16 +110,15 @@ class LeoProcessor(ProcessorMixin):
             raise InputError(f"The question has {len(question)} characters; at most {MAX_QUESTION} are allowed: shorten it.")
         if not question.strip():
             raise InputError("There is no question: type one, for example 'What is in the picture?'.")
-        messages = [{"role": "system", "content": system}] if system else []
+        messages = [{"role": "system", "content": _SYSTEM_MARK}] if system else []
         text = self.tokenizer.apply_chat_template(
             [*messages, {"role": "user", "content": _MARK}], tokenize=False, add_generation_prompt=True
         )
         before, after = text.split(_MARK)
-        parts = [(SPECIAL, -1, self._template_ids(before))]
-        if system and system in before:
-            start = before.index(system)
-            parts = [(SPECIAL, -1, self._template_ids(before[:start])), (SYSTEM, -1, self.plain_ids(system))]
-            parts.append((SPECIAL, -1, self._template_ids(before[start + len(system) :])))
+        first, *rest = before.split(_SYSTEM_MARK)
+        parts = [(SPECIAL, -1, self._template_ids(first))]
+        for template in rest:  # none without a system prompt, one with it
+            parts += [(SYSTEM, -1, self.plain_ids(system)), (SPECIAL, -1, self._template_ids(template))]
         newline = self.plain_ids("\n")
         for number in range(pictures):
             parts += [(PICTURE, number, [self.image_token_id] * self.visual_tokens), (SPECIAL, -1, newline)]

@@ -19,6 +19,8 @@ def overlap(cells: Float[Tensor, "g 4"], boxes: Float[Tensor, "p n 4"], mask: Bo
     low = torch.maximum(cells[None, :, None, :2], boxes[:, None, :, :2])
     high = torch.minimum(cells[None, :, None, 2:], boxes[:, None, :, 2:])
     area = (high - low).clamp(min=0).prod(dim=-1) * mask[:, None]
+    cell = (cells[:, 2:] - cells[:, :2]).prod(dim=-1)[None, :, None]
+    area = torch.where(area > 1e-5 * cell, area, torch.zeros_like(area))  # rounding of edges is no cover
     covered = area.sum(dim=-1, keepdim=True)
     return area / torch.where(covered > 0, covered, torch.ones_like(covered))
 

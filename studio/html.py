@@ -23,7 +23,7 @@ def finished_answer(trace: Trace) -> str:
     """The answer, each token underlined by how sure the model was of it, and the answer without the picture."""
     tokens = zip(trace.token_bytes[trace.prompt_length :], trace.probability, strict=True)
     spans = " ".join(
-        f'<span class="leo-token" style="--sure:{float(p):.3f}">{escape(visible(token))}<small>{float(p):.0%}</small></span>' for token, p in tokens
+        f'<span class="leo-token" style="--sure:{float(p):.3f}">{visible(token)}<small>{float(p):.0%}</small></span>' for token, p in tokens
     )
     parts = [f'<p dir="auto" class="leo-said">{escape(trace.answer) or "(empty answer)"}</p>', f'<div class="leo-tokens">{spans}</div>']
     if not trace.finished:

@@ -4,6 +4,7 @@ import hashlib
 import queue
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -153,9 +154,12 @@ class Session:
         key = hashlib.sha256(image.tobytes() + repr(image.size).encode()).hexdigest()
         with self._guard:
             known = self._features.get(key)
+        started = time.perf_counter()
         encoded = known or encode(self.model, [image])
+        seconds = 0.0 if known else time.perf_counter() - started
         self._remember(self._features, key, encoded)
-        return ask(self.model, self.processor, [image], question, encoded)
+        asked = ask(self.model, self.processor, [image], question, encoded)
+        return replace(asked, timings={"experts": seconds, "experts_from_cache": known is not None})
 
     def _remember(self, memory: OrderedDict, key: str, value) -> None:
         with self._guard:

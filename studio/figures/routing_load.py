@@ -122,5 +122,6 @@ def _legend_line(name: str, colour: str) -> go.Scatter:
 
 def _per_layer(fig: go.Figure, trace: Trace, title: str, caption: str, dark: bool) -> go.Figure:
     labels = layer_labels(trace)
-    fig.update_xaxes(title_text="layer", range=[-0.6, len(labels) - 0.4], zeroline=False, showgrid=False, **ticks(labels, most=32))
-    return finish(fig, title, caption, dark)
+    fig.update_xaxes(title_text="layer", range=[-0.6, len(labels) - 0.4], zeroline=False, showgrid=False, **ticks(labels, most=10))
+    fig = finish(fig, title, caption, dark)
+    return fig.update_layout(legend=dict(orientation="h", x=0, xanchor="left", y=1.02, yanchor="bottom"), margin_t=110)

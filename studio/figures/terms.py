@@ -8,7 +8,7 @@ from studio.figures.numbers import cosines, likeness
 from studio.figures.picture_map import TERMS
 from studio.figures.style import SEQUENTIAL, category, finish, hatched, ink, notice, scale
 
-_MEANING = {"query": "query", "self": "self: own tokens", "cross": "cross: other experts", "text": "text: question"}
+_MEANING = {"query": "query", "self": "self:<br>own tokens", "cross": "cross: other<br>experts", "text": "text:<br>question"}
 
 
 def term_shares(trace: Trace, expert: str, picture: int = 0, dark: bool = False) -> go.Figure:
@@ -36,8 +36,8 @@ def term_shares(trace: Trace, expert: str, picture: int = 0, dark: bool = False)
             hovertemplate="%{x}<br>standard deviation %{y:.4~g}<extra></extra>",
         )
     )  # fmt: skip
-    fig.update_xaxes(title_text="score term")
-    fig.update_yaxes(title_text="standard deviation of the score (no unit)", rangemode="tozero")
+    fig.update_xaxes(title_text="score term", tickangle=0, tickfont_size=11)
+    fig.update_yaxes(title_text="deviation of the score (no unit)", rangemode="tozero")
     v, n = one.weights.shape
     missing = [name for name in TERMS if name not in rows]
     caption = (

@@ -1,6 +1,7 @@
 """Asking: picture, question, the streamed answer, and this browser tab's last runs."""
 
 import logging
+from pathlib import Path
 
 import gradio as gr
 
@@ -35,7 +36,7 @@ def build(session: Session, examples: list[list[str]]) -> dict:
             status = gr.HTML(note(session.status), elem_id="leo-status")
             answer = gr.HTML(elem_id="leo-answer")
             runs = gr.Dropdown([], label=f"Last runs of this tab (at most {MOST_RUNS})", elem_id="leo-runs")
-    labels = [question for _, question in examples]
+    labels = [f"{Path(path).stem}: {question}" for path, question in examples]
     gr.Examples(examples, [picture, question], label="Examples", elem_id="leo-examples", cache_examples=False, example_labels=labels)
     return {"picture": picture, "question": question, "go": go, "stop": stop, "status": status, "answer": answer, "runs": runs}
 

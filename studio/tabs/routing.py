@@ -36,7 +36,7 @@ def build(trace: gr.State, dark: gr.Checkbox):
 
 def draw(trace: Trace, experts: list[str], roles: list[str], phase: str, quantity: str, dark: bool):
     """Everything on the tab for the chosen experts, roles, phase and quantity."""
-    names = [f"expert {index}" for index in range(trace.routing.probability.shape[2])]
+    names = [f"expert {index + 1}" for index in range(trace.routing.probability.shape[2])]
     chosen = [name for name in experts or [] if name in names] or names
     numbers = [names.index(name) for name in chosen]
     figures = [

@@ -36,7 +36,6 @@ def test_same_loss_balance_and_gradients(kind, gate, options, make_leo, make_pro
     assert current_context() is None
 
 
-@pytest.mark.xfail(strict=True, reason="model.py: reentrant checkpointing is accepted, then backward fails with a message of torch about another graph")
 def test_reentrant_checkpointing_is_refused(make_leo):
     with pytest.raises(InputError):
         make_leo().train().activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": True})

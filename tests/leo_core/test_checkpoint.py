@@ -142,7 +142,6 @@ def test_saving_over_an_old_checkpoint_replaces_it_and_leaves_the_model_alone(ma
     assert load_model(tmp_path / "one").vision_experts.widths == experts.widths
 
 
-@pytest.mark.xfail(strict=True, reason="checkpoint._copy_experts: graphs of one file name overwrite each other")
 def test_graphs_of_the_same_file_name_stay_apart(make_graph, make_leo, make_prompts, pictures, tmp_path):
     sources = [lines(name, make_graph(tmp_path / name / "model.onnx", seed)) for seed, name in enumerate(("first", "second"))]
     model = make_leo(vision_experts=build_experts(LeoConfig(experts=sources).expert_sources, path_of), experts=sources)

@@ -108,7 +108,6 @@ UNCAUGHT = {
 
 
 @pytest.mark.parametrize("fault", UNCAUGHT)
-@pytest.mark.xfail(strict=True, reason="config.json with valid JSON but wrong content ends in a KeyError, TypeError or ValueError")
 def test_faults_of_a_config(fault, folder):
     config(folder, UNCAUGHT[fault])
     with pytest.raises(LeoError):

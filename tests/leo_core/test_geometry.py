@@ -67,7 +67,6 @@ def test_rotated_polygons_hold_their_points_and_no_others():
     assert box == pytest.approx([*corners.min(axis=0), *corners.max(axis=0)])
 
 
-@pytest.mark.xfail(strict=True, reason="geometry.polygon_geometry clamps each corner to the picture, which bends a rotated polygon")
 @pytest.mark.parametrize("centre", [(10, 10), (30, 4), (2, 40)])
 def test_a_rotated_polygon_that_reaches_beyond_the_picture_keeps_its_place(centre):
     angle = np.deg2rad(35)

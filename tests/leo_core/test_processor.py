@@ -121,7 +121,6 @@ def test_other_refusals(processor, picture, tokenizer):
 
 
 @pytest.mark.parametrize("system", ["system", "s", "<|im_start|>"])
-@pytest.mark.xfail(strict=True, reason="processor.segments: before.index(system) finds the role's name in the template first")
 def test_a_system_prompt_that_is_a_word_of_the_template_has_its_own_place(processor, system):
     data = processor(None, "What?", system=system)
     before = "<|im_start|>system\n"
@@ -129,8 +128,7 @@ def test_a_system_prompt_that_is_a_word_of_the_template_has_its_own_place(proces
     assert processor.tokenizer.decode(data["input_ids"][0][:start]) == before
 
 
-@pytest.mark.parametrize("arguments", [{"questions": []}, {"questions": ["What?", "Why?"], "answers": ["A"]}, {"questions": "What?", "system": "\ue000"}])
-@pytest.mark.xfail(strict=True, reason="processor: no question at all, too few answers, a private-use character in system: not refused in words")
+@pytest.mark.parametrize("arguments", [{"questions": []}, {"questions": ["What?", "Why?"], "answers": ["A"]}])
 def test_odd_inputs_are_refused_in_words(processor, arguments):
     with pytest.raises(InputError):
         processor(None, **arguments)

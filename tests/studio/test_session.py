@@ -122,9 +122,9 @@ def test_odd_sizes_are_answered_with_exact_geometry(session, size):
     Image.new("RGB", size, "white").save(buffer, "PNG")
     trace = list(session.ask(buffer.getvalue(), "What is in the picture?", user="sizes"))[-1].trace
     for expert in trace.experts:
-        placed = expert.geometry.polygons[expert.geometry.placed]
+        boxes = expert.geometry.boxes[expert.geometry.placed]
         assert (expert.geometry.width, expert.geometry.height) == size
-        assert placed.min() >= 0 and placed[..., 0].max() <= size[0] and placed[..., 1].max() <= size[1]
+        assert len(boxes) and boxes.min() >= 0 and boxes.max() <= 1 and (boxes[:, 2:] > boxes[:, :2]).all()
 
 
 def test_answers_without_experts_and_integrated_gradients(session, finished):
