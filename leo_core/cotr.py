@@ -43,6 +43,7 @@ class CoTR(Reducer):
         self.temperature = nn.Parameter(torch.tensor(config.temperatures), requires_grad=config.similarity == "cosine")
         scales = {"sqrt_d": lambda d: (d**-0.5, d**-0.5), "sqrt_proj": lambda d: (config.projection**-0.5,) * 2, "d_shared": lambda d: (1.0, 1 / d)}
         self.scales = tuple(scales[config.scale](width) for width in widths)
+        self._folded: dict[int, tuple] = {}  # a cache of what the weights determine, not a record of any run
         self.score = self._cosine_rows if config.similarity == "cosine" else self._dot_rows
         self.reset_parameters()
 
@@ -73,7 +74,18 @@ class CoTR(Reducer):
         return located, located if self.config.position == "token" else list(pictures.features)
 
     def folded_query(self, index: int) -> Float[Tensor, "v d"]:
-        """a_i Qh_i P_i: the query moved to the side of the raw tokens, fixed once the weights are."""
+        """a_i Qh_i P_i: the query moved to the side of the raw tokens. Kept for as long as the three weights stay the same."""
+        weights = (self.query[index], self.query_proj[index].weight, self.token_proj[index].weight)
+        if torch.is_grad_enabled():
+            return self._fold(index)
+        state = tuple((weight.data_ptr(), weight._version, weight.dtype) for weight in weights)
+        known, folded = self._folded.get(index, (None, None))
+        if known != state:
+            folded = self._fold(index)
+            self._folded[index] = (state, folded)
+        return folded
+
+    def _fold(self, index: int) -> Float[Tensor, "v d"]:
         return self.scales[index][0] * self.query_proj[index](self.query[index]) @ self.token_proj[index].weight
 
     # --- fast path ---
@@ -84,7 +96,8 @@ class CoTR(Reducer):
         reduced = []
         for (query, key), value, mask in zip(rows, values, pictures.masks, strict=True):
             usable = mask | ~mask.any(dim=1, keepdim=True)  # a row without any valid key would give NaN
-            reduced.append(F.scaled_dot_product_attention(query, key, value, attn_mask=usable[:, None], scale=1.0))
+            one_head = (rows[:, None] for rows in (query, key, value))  # four dimensions: the layout its fast kernels know
+            reduced.append(F.scaled_dot_product_attention(*one_head, attn_mask=usable[:, None, None], scale=1.0)[:, 0])
         return tuple(reduced)
 
     def _dot_rows(self, keys, masks, text, text_mask, present) -> list[tuple[Tensor, Tensor]]:

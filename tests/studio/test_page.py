@@ -97,7 +97,7 @@ def test_it_opens_on_a_recorded_run_and_asks(page):
 
 
 def test_another_expert_and_term_redraw_the_map(page):
-    first = page.locator("#leo-map .gtitle").inner_text()
+    first = page.locator("#leo-map .gtitle").text_content()
     page.locator("#leo-expert").get_by_label("regions").click()
     expect(page.locator("#leo-map .gtitle")).not_to_have_text(first, timeout=SLOW)
     assert page.complaints == []

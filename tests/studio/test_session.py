@@ -57,7 +57,7 @@ def test_token_bytes_join_to_the_answer(finished):
         ("example", "", "no question"),
         ("example", "   \n", "no question"),
         ("example", "x" * 10_000, "10000 characters"),
-        (b"", "What?", "picture"),
+        (b"", "What?", "empty"),
         (b"this is text, not a picture", "What?", "picture"),
     ],
 )
