@@ -201,7 +201,10 @@ class Session:
         """captum's integrated gradients from "absent" to the run's tokens, with their own completeness error."""
         answer_ids = torch.from_numpy(trace.token_ids[trace.prompt_length :])
         values = attributions(self.model, self.asked_again(trace), answer_ids, "integrated_gradients", steps)
-        return with_analysis(trace, "integrated_gradients", {"values": values.tolist(), "steps": steps})
+        result = {"values": values.tolist(), "steps": steps}
+        if shares := trace.analyses.get("contributions"):
+            result["completeness_error"] = abs(float(values.sum()) - (shares["v_all"] - shares["v_none"]))
+        return with_analysis(trace, "integrated_gradients", result)
 
     def answers_without(self, trace: Trace, progress: Callable[[int, int], None] | None = None) -> Trace:
         """The answer the model gives with each vision expert absent."""

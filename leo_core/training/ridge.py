@@ -17,7 +17,7 @@ def ridge(inputs: Float[Tensor, "rows d"], targets: Float[Tensor, "rows k"], pen
     x_mean, y_mean = inputs.mean(dim=0), targets.mean(dim=0)
     x, y = (inputs - x_mean).double(), (targets - y_mean).double()
     gram = x.T @ x + penalty * torch.eye(x.shape[1], dtype=torch.float64)
-    weight = torch.linalg.solve(gram, x.T @ y).T.float()
+    weight = torch.linalg.solve(gram, x.T @ y).T.to(inputs)
     return weight, y_mean - weight @ x_mean
 
 

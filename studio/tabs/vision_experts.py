@@ -49,7 +49,9 @@ def measured_on_demand(trace: Trace) -> str:
         parts.append(table(["without", "answer", "its probability"], rows, f"With all experts: {trace.answer}"))
     if gradients := trace.analyses.get("integrated_gradients"):
         rows = [[name, f"{value:+.3f}"] for name, value in zip(trace.expert_names, gradients["values"], strict=True)]
-        label = f"Integrated gradients in nats, {gradients['steps']} steps from what an absent expert delivers to this run's tokens"
+        label = f"Integrated gradients in nats, {gradients['steps']} steps from what an absent expert delivers to this run's tokens."
+        if "completeness_error" in gradients:
+            label += f" Their sum misses the whole gain by {gradients['completeness_error']:.3f}: routes jump on the way, gradients do not see that."
         parts.append(table(["expert", "attribution"], rows, label))
     return "".join(parts)
 

@@ -1,0 +1,75 @@
+"""The command line as a user calls it, with the real embedded model."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = str(ROOT / "assets" / "examples" / "scene.png")
+
+
+def call(*arguments: str, module="leo_core", **env) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", **env}
+    return subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def one_sentence(result: subprocess.CompletedProcess) -> str:
+    assert result.returncode == 2, result.stdout + result.stderr
+    text = result.stderr.strip()
+    assert text and "Traceback" not in text and len(text.splitlines()) == 1, text
+    return text
+
+
+def test_ask_prints_json_with_the_answer_and_saves_a_trace(tmp_path):
+    from leo_core.tracing.trace_file import load_trace
+
+    result = call("ask", EXAMPLE, "Which corner is the snowman in?", "--json", "--trace", str(tmp_path / "run.safetensors"))
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["answer"] == load_trace(tmp_path / "run.safetensors").answer
+    assert [one["name"] for one in report["experts"]] == ["objects", "regions", "reading", "layout"]
+    assert abs(report["completeness_error_nats"]) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["ask", "missing.png", "What?"], "does not exist"),
+        (["ask", EXAMPLE, ""], "no question"),
+        (["ask", EXAMPLE, "x" * 10_000], "10000 characters"),
+        (["ask", EXAMPLE, "What?", "--model", "nowhere/at/all"], "no checkpoint folder"),
+        (["ask", EXAMPLE, "What?", "--device", "nonsense"], "nonsense"),
+        (["check", "assets/examples"], "no config.json"),
+    ],
+)
+def test_bad_input_gets_one_sentence(arguments, words):
+    assert words in one_sentence(call(*arguments))
+
+
+def test_parts_are_listed_with_licence_and_state():
+    lines = call("parts").stdout.splitlines()
+    assert len(lines) == 4 and all("present" in line and "Apache-2.0" in line for line in lines)
+
+
+def test_an_own_copy_that_is_missing_is_named():
+    assert "LEO_PART_SMOLLM2" in one_sentence(call("ask", EXAMPLE, "What?", LEO_PART_SMOLLM2="/nonexistent/file.gguf"))
+
+
+def test_info_and_check():
+    info = call("info")
+    assert info.returncode == 0 and "reduced to 16 tokens" in info.stdout and "Reduced / all: FLOPs 0." in info.stdout
+    check = call("check", "assets/embedded")
+    assert check.returncode == 0 and "can be opened" in check.stdout
+
+
+def test_a_port_in_use_is_said_in_one_sentence():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"Port {port}" in one_sentence(call("--port", port, module="studio"))

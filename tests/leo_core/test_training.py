@@ -1,0 +1,102 @@
+"""Training at lab size: a stopped run goes on bit by bit, stages freeze what they name, packed rows equal single ones."""
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from leo_core.data.samples import Question
+from leo_core.errors import InputError
+from leo_core.training.loop import train_stage
+from leo_core.training.ridge import ridge
+from leo_core.training.stages import Stage, linear_decay, set_trainable, shuffled
+
+STAGE = Stage("lab", {"0.*": 1e-2, "2.*": 3e-3}, steps=12, batch=4, warmup=3)
+
+
+def net() -> nn.Module:
+    torch.manual_seed(7)
+    return nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 1))
+
+
+def loss_of(model):
+    def loss(step):
+        x = torch.randn(4, 5, generator=torch.Generator().manual_seed(step))
+        return (model(x) - x.sum(1, keepdim=True) + 0.1 * torch.randn(4, 1)).square().mean(), {}
+
+    return loss
+
+
+def test_a_stopped_run_resumes_to_bit_identical_weights(tmp_path):
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    whole = net()
+    list(train_stage(whole, STAGE, loss_of(whole), tmp_path / "a", save_every=4))
+    first = net()
+    for metrics in train_stage(first, STAGE, loss_of(first), tmp_path / "b", save_every=4):
+        if metrics.step == 6:  # killed between two checkpoints
+            break
+    second = net()
+    steps = [metrics.step for metrics in train_stage(second, STAGE, loss_of(second), tmp_path / "b", save_every=4)]
+    assert steps == list(range(5, 13))
+    for one, other in zip(whole.parameters(), second.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_only_what_a_stage_names_learns():
+    model = net()
+    groups = set_trainable(model, {"0.weight": 1e-3})
+    assert [name for name, p in model.named_parameters() if p.requires_grad] == ["0.weight"]
+    assert groups[0]["lr"] == 1e-3
+    with pytest.raises(InputError, match="projektor"):
+        set_trainable(model, {"projektor.*": 1e-3})
+
+
+def test_the_rate_rises_then_falls_to_zero():
+    factors = [linear_decay(step, STAGE) for step in range(STAGE.steps + 1)]
+    assert factors[0] == pytest.approx(1 / 3) and max(factors) == 1 and factors[-1] == 0
+
+
+def test_every_pass_sees_everything_once():
+    stream = shuffled(7, seed=1)
+    passes = [[next(stream) for _ in range(7)] for _ in range(3)]
+    assert all(sorted(one) == list(range(7)) for one in passes) and passes[0] != passes[1]
+
+
+def test_ridge_equals_the_normal_equations_with_an_unpenalised_bias():
+    x, y = torch.randn(40, 6, dtype=torch.float64), torch.randn(40, 3, dtype=torch.float64)
+    weight, bias = ridge(x, y, penalty=2.5)
+    design = torch.cat([x, torch.ones(40, 1, dtype=torch.float64)], dim=1)
+    penalty = torch.diag(torch.tensor([2.5] * 6 + [0.0], dtype=torch.float64))
+    solution = torch.linalg.solve(design.T @ design + penalty, design.T @ y)
+    assert_close(weight, solution[:6].T, atol=1e-5, rtol=1e-5)
+    assert_close(bias, solution[6], atol=1e-5, rtol=1e-5)
+
+
+def test_packed_questions_give_the_loss_of_single_ones(make_leo, tokenizer, make_features):
+    from dataclasses import replace
+
+    from leo_core.config import MMoEConfig, ReducerConfig
+    from leo_core.processor import LeoImageProcessor, LeoProcessor
+    from leo_core.training.batches import packed_batch, packed_loss, question_batch
+
+    class Store:
+        def features(self, index):
+            return make_features(3).pick(index)
+
+    plain = replace(MMoEConfig(), num_experts=0, general=False, balance="none")
+    place = tokenizer.convert_tokens_to_ids("<file_sep>")
+    model = make_leo(reducer=ReducerConfig(kind="keep_all", tokens=6, grid=(2, 3)), mmoe=plain, image_token_id=place, decoder=None, kind="llama")
+    model.decoder.resize_token_embeddings(len(tokenizer))
+    processor = LeoProcessor(LeoImageProcessor([]), tokenizer, visual_tokens=6)
+    asked = [Question("What is in the picture?", "a lion", "what", "d"), Question("Is it red?", "no", "yesno", "d")]
+    batch = packed_batch(Store(), processor, [1], [asked])
+    with torch.no_grad():
+        packed = packed_loss(model, model.decoder.base_model, batch)
+        losses, counts = [], []
+        for question in asked:
+            single = question_batch(Store(), processor, [(1, question)])
+            names = ("input_ids", "attention_mask", "question_mask", "pictures", "picture_owner", "labels")
+            losses.append(model(**{name: single[name] for name in names}).loss)
+            counts.append(int((single["labels"] != -100).sum()))
+    expected = sum(loss * count for loss, count in zip(losses, counts, strict=True)) / sum(counts)
+    assert_close(packed, expected, atol=1e-5, rtol=1e-5)
