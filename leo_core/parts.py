@@ -224,8 +224,7 @@ class Parts:
             note = _note(part, path)  # before hashing: a change meanwhile makes the note stale, not wrong
             if not verify and _read_note(path) == note:
                 return True
-            with open(path, "rb") as file:
-                intact = note["size"] == part.size and hashlib.file_digest(file, "sha256").hexdigest() == part.sha256
+            intact = note["size"] == part.size and _sha256(path) == part.sha256
         except OSError:
             return False  # unreadable, or removed meanwhile
         if intact:
@@ -258,3 +257,11 @@ def _largest(folder: Path) -> int:
             with contextlib.suppress(OSError):  # moved or removed since it was listed
                 largest = max(largest, os.stat(os.path.join(path, name)).st_size)
     return largest
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

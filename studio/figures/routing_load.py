@@ -124,4 +124,4 @@ def _per_layer(fig: go.Figure, trace: Trace, title: str, caption: str, dark: boo
     labels = layer_labels(trace)
     fig.update_xaxes(title_text="layer", range=[-0.6, len(labels) - 0.4], zeroline=False, showgrid=False, **ticks(labels, most=10))
     fig = finish(fig, title, caption, dark)
-    return fig.update_layout(legend=dict(orientation="h", x=0, xanchor="left", y=1.02, yanchor="bottom"), margin_t=110)
+    return fig.update_layout(legend=dict(orientation="h", x=0, xanchor="left", y=1.02, yanchor="bottom"), margin_t=150, height=480)
