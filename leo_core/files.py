@@ -112,8 +112,8 @@ def _replace_folder(new: Path, path: Path) -> None:
                 os.replace(path, Path(aside) / str(attempt))
             try:
                 return os.replace(new, path)
-            except OSError:
-                if not path.exists():  # no race: give back what was there
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # no race: give back what was there
                     with contextlib.suppress(OSError):
                         os.replace(Path(aside) / str(attempt), path)
                     raise
