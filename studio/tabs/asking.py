@@ -14,22 +14,20 @@ MOST_RUNS = 10
 log = logging.getLogger("studio")
 
 
-class PicturePath(gr.Image):
-    """An image box that hands over the uploaded file as it is: our own loader says in words what is wrong with it."""
-
-    is_template = True  # to Gradio's frontend this is its own Image
-
-    def preprocess(self, payload):
-        return None if payload is None else payload.path
+def uploaded_path(payload) -> str | None:
+    """The uploaded file as it is: our own loader says in words what is wrong with it, Gradio's would not."""
+    return None if payload is None else payload.path
 
 
 def build(session: Session, examples: list[list[str]]) -> dict:
     """Components by name: picture, question, go, stop, status, answer, runs."""
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
-            picture = PicturePath(type="filepath", label="Picture (upload, drop or paste)", sources=["upload", "clipboard"], elem_id="leo-picture", height=320)
+            label = "Picture (upload, drop or paste)"
+            picture = gr.Image(type="filepath", label=label, sources=["upload", "clipboard"], elem_id="leo-picture", height=320)
+            picture.preprocess = uploaded_path
         with gr.Column(scale=3, min_width=300):
-            question = gr.Textbox(label="Question", placeholder="What is in the picture?", lines=1, max_lines=4, elem_id="leo-question", autofocus=True)
+            question = gr.Textbox(label="Question", placeholder="What is in the picture?", max_lines=4, elem_id="leo-question", autofocus=True)
             with gr.Row():
                 go = gr.Button("Ask", variant="primary", elem_id="leo-ask")
                 stop = gr.Button("Stop", elem_id="leo-stop")

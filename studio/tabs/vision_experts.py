@@ -22,8 +22,8 @@ def build(session: Session, trace: gr.State, dark: gr.Checkbox):
         gradients = gr.Button("Integrated gradients", elem_id="leo-gradients")
     more = gr.HTML(elem_id="leo-more")
     inputs, outputs = [trace, dark], [shares, shares_caption, tokens, tokens_caption, more]
-    without.click(lambda t, progress=gr.Progress(): _measured(_without, session, t, progress), trace, [trace, more], concurrency_id="model", concurrency_limit=1)
-    gradients.click(lambda t, progress=gr.Progress(): _measured(_gradients, session, t, progress), trace, [trace, more], concurrency_id="model", concurrency_limit=1)
+    for button, measure in ((without, _without), (gradients, _gradients)):
+        button.click(_measuring(measure, session), trace, [trace, more], concurrency_id="model", concurrency_limit=1)
     return draw, inputs, outputs
 
 
@@ -56,12 +56,17 @@ def measured_on_demand(trace: Trace) -> str:
     return "".join(parts)
 
 
-def _measured(measure, session: Session, trace: Trace, progress):
-    try:
-        trace = measure(session, trace, progress)
-    except LeoError as error:
-        return trace, note(str(error), alert=True)
-    return trace, measured_on_demand(trace)
+def _measuring(measure, session: Session):
+    """The button's handler: Gradio sees a progress bar as the default of the last argument."""
+
+    def handler(trace: Trace, progress=gr.Progress()):  # noqa: B008 - Gradio's way
+        try:
+            trace = measure(session, trace, progress)
+        except LeoError as error:
+            return trace, note(str(error), alert=True)
+        return trace, measured_on_demand(trace)
+
+    return handler
 
 
 def _without(session: Session, trace: Trace, progress) -> Trace:
