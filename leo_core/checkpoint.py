@@ -5,6 +5,7 @@ A part that is missing raises: nothing is ever filled with random weights.
 """
 
 import contextlib
+import hashlib
 import shutil
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -66,6 +67,7 @@ def load_model(
         experts = build_experts(config.expert_sources, sources) if config.expert_sources else None
         model = LeoMini(config, decoder, experts)
     load_weights(model, folder)
+    model.origin = {"model": folder.name, "weights_sha256": _weights_hash(folder)}
     return model.to(device=device, dtype=dtype).eval()
 
 
@@ -130,6 +132,14 @@ def _spoken_config(folder: Path):
         raise CheckpointError(f"config.json in '{folder.name}' asks for something that cannot be built ({type(error).__name__}: {reason}).") from None
 
 
+def part_names(path: str | Path) -> list[str]:
+    """The parts a checkpoint's frozen pieces come from; none for one that holds everything itself."""
+    config = read_config(checkpoint_folder(path))
+    sources = [config.decoder_source or {}]
+    sources += [value for one in config.experts for value in one["settings"].values() if isinstance(value, dict)]
+    return list(dict.fromkeys(source["part"] for source in sources if "part" in source))
+
+
 def _decoder(config: LeoConfig, sources: Sources, dtype: torch.dtype) -> PreTrainedModel:
     source = config.decoder_source
     if source is None:
@@ -172,6 +182,16 @@ def load_weights(model: LeoMini, folder: Path) -> None:
     if missing:
         raise CheckpointError(f"'{folder.name}' lacks {len(missing)} weights, the first is '{missing[0]}': it does not fit its config.json.")
     model.decoder.tie_weights()
+
+
+def _weights_hash(folder: Path) -> str:
+    """sha256 over the weight files; for more than a gigabyte only over their headers and sizes, and said so."""
+    files = sorted(folder.glob("*.safetensors"))
+    whole, digest = sum(file.stat().st_size for file in files) < 2**30, hashlib.sha256()
+    for file in files:
+        with open(file, "rb") as content:
+            digest.update(content.read() if whole else content.read(2**20) + str(file.stat().st_size).encode())
+    return digest.hexdigest() if whole else f"headers:{digest.hexdigest()}"
 
 
 def _fill(own: dict[str, Tensor], name: str, tensor: Tensor, folder: Path) -> None:

@@ -10,6 +10,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from leo_core.errors import LeoError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -70,11 +72,16 @@ def workspace_in(folder: str | Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Errors of the file system about `path` or its siblings as one sentence (LeoError); others pass as they are."""
+    full = f"There is no space left to write '{path}': free some, or choose another folder (LEO_CACHE for the cache)."
     try:
         yield
+    except SafetensorError as error:
+        if "No space left" in str(error):  # safetensors speaks of the system's error in words only
+            raise LeoError(full) from None
+        raise
     except OSError as error:
         if error.errno in _FULL:
-            raise LeoError(f"There is no space left to write '{path}': free some, or choose another folder (LEO_CACHE for the cache).") from None
+            raise LeoError(full) from None
         if error.filename is not None and path.parent not in Path(error.filename).parents and Path(error.filename) not in path.parents:
             raise  # about some other file that the block uses
         if error.errno in _REFUSED:

@@ -58,6 +58,8 @@ class LeoMini(PreTrainedModel, GenerationMixin):
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
     _supports_sdpa = True
+    origin: dict[str, str] = {"model": "unnamed"}
+    """Name and hash of the checkpoint, set by whoever loads one: where a run's numbers come from."""
 
     def __init__(self, config: LeoConfig, decoder: PreTrainedModel | None = None, vision_experts: VisionExperts | None = None, widths=None):
         attention = config.text_config._attn_implementation

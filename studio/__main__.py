@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 
-from leo_core.commands.ready import add_model_options, bar, quiet_libraries, use_cache
+from leo_core.commands.ready import add_model_options, fetched_parts, quiet_libraries, use_cache
 from leo_core.errors import LeoError
 
 
@@ -29,16 +29,14 @@ def main(arguments: list[str] | None = None) -> int:
     if not port_is_free(options.host, options.port):
         print(f"Port {options.port} on {options.host} is in use: stop the other program, or choose another with --port.", file=sys.stderr)
         return 2
-    fetch_parts()
+    fetch_parts(options.model)
     return serve(options)
 
 
-def fetch_parts() -> None:
+def fetch_parts(model: str) -> None:
     """With a bar on the terminal. Without a network the page still opens on its recorded run and says what is missing."""
-    from leo_core.parts import Parts
-
     try:
-        Parts().fetch(progress=bar)
+        fetched_parts(model)
     except LeoError as error:
         print(error, file=sys.stderr)
 

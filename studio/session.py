@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from leo_core.analysis.contributions import attributions, contributions
-from leo_core.checkpoint import EMBEDDED, load
+from leo_core.checkpoint import EMBEDDED, load, part_names
 from leo_core.errors import InputError, LeoError
 from leo_core.generation import generate_answer
 from leo_core.parts import Parts
@@ -63,7 +63,7 @@ class Session:
     def _load(self) -> None:
         try:
             parts = self._parts or Parts()
-            parts.fetch()
+            parts.fetch(part_names(self._path))
             self.model, self.processor = load(self._path, parts, self._device, self._dtype)
         except LeoError as error:
             self._error = str(error)

@@ -4,8 +4,9 @@ import argparse
 import os
 import sys
 import warnings
+from pathlib import Path
 
-from leo_core.checkpoint import EMBEDDED, load
+from leo_core.checkpoint import EMBEDDED, load, part_names
 from leo_core.errors import InputError
 from leo_core.model import LeoMini
 from leo_core.parts import Parts
@@ -35,10 +36,10 @@ def use_cache(options: argparse.Namespace) -> None:
         os.environ["LEO_CACHE"] = options.cache
 
 
-def fetched_parts() -> Parts:
-    """All parts, fetched now if need be, with a bar on stderr."""
+def fetched_parts(model: str | Path = EMBEDDED) -> Parts:
+    """The parts that a checkpoint needs, fetched now if need be, with a bar on stderr."""
     parts = Parts()
-    parts.fetch(progress=bar)
+    parts.fetch(part_names(model), progress=bar)
     return parts
 
 
@@ -60,4 +61,4 @@ def loaded(options: argparse.Namespace) -> tuple[LeoMini, LeoProcessor]:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError):
         raise InputError(f"Device '{options.device}' is not there; use cpu, or cuda or mps where this torch supports it.") from None
-    return load(options.model, fetched_parts(), device, getattr(torch, options.dtype))
+    return load(options.model, fetched_parts(options.model), device, getattr(torch, options.dtype))

@@ -135,7 +135,7 @@ def provenance(model: LeoMini) -> dict:
     packages = ("leo-studio", "torch", "transformers", "onnxruntime", "numpy")
     config = model.config
     return {
-        "model": config.name_or_path or "unnamed",
+        **model.origin,
         "reducer": config.reducer,
         "mmoe": config.mmoe,
         "experts": {one["name"]: one["kind"] for one in config.experts},

@@ -340,3 +340,11 @@ def test_cache_folder_override_variable_platform(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
     assert cache_folder() == tmp_path / "leo-studio"
+
+
+def test_a_full_disk_met_by_safetensors_is_said_too(tmp_path):
+    from safetensors import SafetensorError
+
+    with pytest.raises(LeoError, match="no space left"), atomic_folder(tmp_path / "out"):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+    assert list(tmp_path.iterdir()) == []
