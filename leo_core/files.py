@@ -17,7 +17,7 @@ from leo_core.errors import LeoError
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_PLACE = {errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
-_RACES = 20  # times that another process may get in between while a folder is replaced
+_RACES = 200  # times that another process may get in between while a folder is replaced
 
 
 @contextlib.contextmanager

@@ -74,6 +74,7 @@ def _on_cpu(reduction: Reduction) -> Reduction:
 
 def _watch_layer(name: str, layer: MMoELinear, recording: Recording) -> list:
     seen: dict[str, Tensor] = {}
+    gram = b_gram(layer)
 
     def on_router(router, inputs, routing):
         recording.probability[name].append(routing.probability.detach().float().cpu())
@@ -84,7 +85,7 @@ def _watch_layer(name: str, layer: MMoELinear, recording: Recording) -> list:
 
     def on_layer(linear, inputs, output):
         original = (output.detach() - seen["delta"]).float().norm(dim=-1, keepdim=True)
-        recording.norm[name].append((expert_norms(linear, seen["middle"]) / original.clamp(min=1e-12)).cpu())
+        recording.norm[name].append((expert_norms(gram, seen["middle"]) / original.clamp(min=1e-12)).cpu())
         seen.clear()
 
     handles = [layer.lora_b.register_forward_hook(on_input_to_b), layer.register_forward_hook(on_layer)]
@@ -93,12 +94,17 @@ def _watch_layer(name: str, layer: MMoELinear, recording: Recording) -> list:
     return handles
 
 
-def expert_norms(layer: MMoELinear, middle: Float[Tensor, "b s gr"]) -> Float[Tensor, "b s g"]:
-    """|c B A x| of each group, from the scaled middle c A x and the Gram matrix of B: no expert is run again."""
+def b_gram(layer: MMoELinear) -> Float[Tensor, "g r r"]:
+    """B^T B of each group."""
     b = layer.lora_b.weight.detach().unflatten(1, (layer.groups, layer.rank)).float()
-    gram = torch.einsum("ogr,ogq->grq", b, b)
-    rows = middle.float().unflatten(-1, (layer.groups, layer.rank))
-    return torch.einsum("bsgr,grq,bsgq->bsg", rows, gram, rows).clamp(min=0).sqrt()
+    return torch.einsum("ogr,ogq->grq", b, b)
+
+
+def expert_norms(gram: Float[Tensor, "g r r"], middle: Float[Tensor, "b s gr"]) -> Float[Tensor, "b s g"]:
+    """|c B A x| of each group, from the scaled middle c A x and B^T B: no expert is run again."""
+    rows = middle.float().unflatten(-1, gram.shape[:2])
+    mixed = torch.einsum("bsgr,grq->bsgq", rows, gram)
+    return (mixed * rows).sum(dim=-1).clamp(min=0).sqrt()
 
 
 def reducer_hook(model: LeoMini, hook) -> torch.utils.hooks.RemovableHandle:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import version
 
 import numpy as np
@@ -146,6 +147,7 @@ def provenance(model: LeoMini) -> dict:
     }
 
 
+@cache
 def _version(package: str) -> str:
     try:
         return version(package)

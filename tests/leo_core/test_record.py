@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from leo_core.config import MMoEConfig, ReducerConfig
 from leo_core.mmoe import mmoe_layers
-from leo_core.tracing.record import expert_norms, lock_of, record
+from leo_core.tracing.record import b_gram, expert_norms, lock_of, record
 
 STEPS = 5
 GREEDY = {"max_new_tokens": STEPS, "min_new_tokens": STEPS, "do_sample": False, "pad_token_id": 0}
@@ -105,7 +105,7 @@ def test_norms_come_from_the_scaled_middle(make_leo):
     middle = torch.randn(2, 5, layer.groups * layer.rank)
     for group in range(layer.groups):
         rows = slice(group * layer.rank, (group + 1) * layer.rank)
-        assert_close(expert_norms(layer, middle)[..., group], (middle[..., rows] @ layer.lora_b.weight[:, rows].T).norm(dim=-1), atol=1e-4, rtol=1e-4)
+        assert_close(expert_norms(b_gram(layer), middle)[..., group], (middle[..., rows] @ layer.lora_b.weight[:, rows].T).norm(dim=-1), atol=1e-4, rtol=1e-4)
 
 
 @torch.no_grad()
