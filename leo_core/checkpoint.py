@@ -32,7 +32,6 @@ ASSETS = Path(__file__).parents[1] / "assets"
 EMBEDDED = ASSETS / "embedded"
 """The checkpoint of the embedded model that the project ships."""
 
-_FROZEN_DECODER = ("decoder.*",)
 _TRAINED_IN_DECODER = ("*.lora_a.*", "*.lora_b.*", "*.router.*")
 
 
@@ -159,8 +158,7 @@ def is_frozen(name: str, config: LeoConfig) -> bool:
     """Whether a weight comes from a named part and so is left out of a checkpoint of the trained weights."""
     if name.startswith("vision_experts."):
         return ".model." in name
-    in_decoder = any(fnmatchcase(name, pattern) for pattern in _FROZEN_DECODER)
-    return in_decoder and config.decoder_source is not None and not any(fnmatchcase(name, p) for p in _TRAINED_IN_DECODER)
+    return name.startswith("decoder.") and config.decoder_source is not None and not any(fnmatchcase(name, p) for p in _TRAINED_IN_DECODER)
 
 
 def load_weights(model: LeoMini, folder: Path) -> None:

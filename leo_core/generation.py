@@ -20,7 +20,7 @@ OnToken = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Answer:
-    """token_ids include the end mark when finished is True. log_probability: of each chosen token. seconds: wall time."""
+    """token_ids include the end mark when finished is True. log_probability: of each chosen token."""
 
     text: str
     token_ids: Int[Tensor, "a"]

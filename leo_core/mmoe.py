@@ -8,7 +8,6 @@ scales the rank-sized middle, the B matrices are the second.
 
 import math
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F

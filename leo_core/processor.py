@@ -10,13 +10,10 @@ from transformers.image_processing_utils import BaseImageProcessor
 from leo_core.errors import InputError
 from leo_core.experts.expert import Prepared, VisionExperts
 from leo_core.picture import load_picture
+from leo_core.roles import ANSWER, PAD, PICTURE, QUESTION, SPECIAL, SYSTEM
 
 MAX_QUESTION = 2000
 """Characters. Longer questions push the picture out of a small decoder's reach; they are refused, not cut."""
-
-ROLES = ("special", "system", "picture", "question", "answer", "pad")
-"""Role of a decoder position, by code 0..5; derived from the inputs, never from offsets."""
-SPECIAL, SYSTEM, PICTURE, QUESTION, ANSWER, PAD = range(6)
 
 _MARK, _SYSTEM_MARK = "\ue000", "\ue001"  # private-use characters: where user's and system's texts go in the chat template
 

@@ -57,13 +57,17 @@ class KeepAll(GridReducer):
         return torch.eye(self.tokens).to(like)
 
 
+def block_means(grid: tuple[int, int], tokens: int) -> Float[Tensor, "v cells"]:
+    """Share of each grid cell in each of `tokens` equal blocks (the squarest arrangement); rows sum to 1."""
+    cells = grid_boxes(*grid)
+    return overlap(grid_boxes(*squarest(tokens)), cells[None], torch.ones(1, len(cells), dtype=torch.bool))[0]
+
+
 class AveragePooling(GridReducer):
     """Mean over equal blocks of the common grid."""
 
     def mixing(self, like: Tensor) -> Float[Tensor, "v cells"]:
-        cells = grid_boxes(*self.grid)
-        everywhere = torch.ones(1, len(cells), dtype=torch.bool)
-        return overlap(grid_boxes(*squarest(self.tokens)), cells[None], everywhere)[0].to(like)
+        return block_means(self.grid, self.tokens).to(like)
 
 
 class RandomChoice(GridReducer):

@@ -17,8 +17,9 @@ from leo_core.experts.expert import PictureFeatures
 from leo_core.generation import Answer, OnToken, generate_answer
 from leo_core.model import LeoMini
 from leo_core.picture import encode_picture, load_picture, media_type
-from leo_core.processor import ANSWER, LeoProcessor
+from leo_core.processor import LeoProcessor
 from leo_core.reducer import Reduction
+from leo_core.roles import ANSWER
 from leo_core.tracing.intervene import Interventions, intervene
 from leo_core.tracing.record import Recording, record
 from leo_core.tracing.token_bytes import token_bytes
@@ -109,7 +110,7 @@ def _experts(model: LeoMini, asked: Asked, reduction: Reduction) -> tuple[Expert
             terms = {}
             if reduction.scores:
                 scores = reduction.scores[index]
-                terms["query"] = scores.query[picture % len(scores.query), :, :count].numpy()
+                terms["query"] = scores.query[picture, :, :count].numpy()
                 for term in ("self_", "cross", "text"):
                     terms[term] = getattr(scores, term)[picture, 0, :count].numpy()
             weights = reduction.weights[index][picture, :, :count].numpy()

@@ -10,12 +10,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from leo_core.geometry import Geometry
+from leo_core.roles import ROLES as ROLES  # names of the codes in `Trace.roles`, for readers of traces
 
 SCHEMA = "1.0"
 """Version of the meaning of the fields; the first number changes when old readers would misread a file."""
-
-ROLES = ("special", "system", "picture", "question", "answer", "pad")
-"""Names of the codes in `Trace.roles`."""
 
 
 @dataclass(frozen=True)

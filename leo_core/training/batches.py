@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from leo_core.data.samples import Question
 from leo_core.experts.expert import PictureFeatures
 from leo_core.model import LeoMini
-from leo_core.processor import PICTURE, LeoProcessor
+from leo_core.processor import LeoProcessor
+from leo_core.roles import PICTURE
 from leo_core.training.features import FeatureStore
 
 

@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,13 @@ from torch import Tensor
 
 from leo_core.analysis.tokens import effective_tokens, likeness
 from leo_core.checkpoint import save_model
-from leo_core.config import LeoConfig, squarest
+from leo_core.config import LeoConfig
 from leo_core.data.samples import Question
 from leo_core.embedded import KEEP_ALL, PLAIN_DECODER
 from leo_core.experts.expert import VisionExperts
 from leo_core.model import LeoMini
-from leo_core.position import grid_boxes
 from leo_core.processor import LeoProcessor
-from leo_core.reducers import overlap
+from leo_core.reducers import block_means
 from leo_core.training.batches import packed_batch, packed_loss, question_batch
 from leo_core.training.features import FeatureStore
 from leo_core.training.loop import Metrics, train_stage
@@ -68,7 +68,7 @@ def stage_2(config: LeoConfig, decoder, experts: VisionExperts, processor: LeoPr
     ridge_start(model, processor, store)
     model.decoder = get_peft_model(model.decoder, LoraConfig(**LORA))
     body = model.decoder.get_base_model().base_model
-    order = picture_order(store, stage.steps * stage.batch // PACKED, seed=2)
+    order = list(islice(shuffled(len(store), seed=2), stage.steps * stage.batch // PACKED))
 
     def loss(step: int) -> tuple[Tensor, dict[str, float]]:
         pictures = order[step * stage.batch // PACKED : (step + 1) * stage.batch // PACKED]
@@ -92,8 +92,7 @@ def stage_3(stage2: LeoMini, config: LeoConfig, processor: LeoProcessor, store: 
     processor.visual_tokens = config.reducer_config.tokens
     start_projector(model, stage2)
     pairs = [(index, question) for index, sample in enumerate(store.samples) for question in sample.questions]
-    stream = shuffled(len(pairs), seed=3)
-    order = [next(stream) for _ in range(stage.steps * stage.batch)]
+    order = list(islice(shuffled(len(pairs), seed=3), stage.steps * stage.batch))
 
     def loss(step: int) -> tuple[Tensor, dict[str, float]]:
         batch = question_batch(store, processor, [pairs[i] for i in order[step * stage.batch : (step + 1) * stage.batch]])
@@ -121,20 +120,13 @@ def replace_reducer(config: LeoConfig, reducer, mmoe) -> LeoConfig:
 def start_projector(model: LeoMini, stage2: LeoMini) -> None:
     """Stage 2's projector; its 64 learned positions averaged onto the new model's tokens."""
     weights = stage2.projector.state_dict()
-    tokens = model.reducer.tokens
-    cells = grid_boxes(*stage2.reducer.grid)
-    mixing = overlap(grid_boxes(*squarest(tokens)), cells[None], torch.ones(1, len(cells), dtype=torch.bool))[0]
-    model.projector.load_state_dict({**weights, "positions": mixing @ weights["positions"]})
+    positions = block_means(stage2.reducer.grid, model.reducer.tokens) @ weights["positions"]
+    model.projector.load_state_dict({**weights, "positions": positions})
 
 
 def model_inputs(batch: dict) -> dict:
     """What LeoMini.forward takes of a processor's batch."""
     return {name: batch[name] for name in ("input_ids", "attention_mask", "question_mask", "pictures", "picture_owner", "labels") if name in batch}
-
-
-def picture_order(store: FeatureStore, count: int, seed: int) -> list[int]:
-    stream = shuffled(len(store), seed)
-    return [next(stream) for _ in range(count)]
 
 
 def some_questions(store: FeatureStore, index: int, most: int, seed: list[int]) -> list[Question]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+import numpy as np
 from torch import nn
 
 from leo_core.errors import InputError
@@ -57,8 +58,6 @@ def linear_decay(step: int, stage: Stage) -> float:
 
 def shuffled(count: int, seed: int) -> Iterator[int]:
     """Endless passes over 0..count-1, each in a new order that depends on (seed, pass) only."""
-    import numpy as np
-
     epoch = 0
     while True:
         yield from np.random.default_rng([seed, epoch]).permutation(count).tolist()

@@ -9,7 +9,6 @@ from PIL import Image
 from torch.testing import assert_close
 
 from leo_core.analysis.contributions import attributions, contributions, shapley_values, subset_masks
-from leo_core.embedded import CHAT_TEMPLATE  # noqa: F401 - the tokenizer fixture uses its marks
 from leo_core.experts.build import build_experts
 from leo_core.checkpoint import Sources
 from leo_core.config import ExpertSource, MMoEConfig
