@@ -5,25 +5,35 @@ v reduced visual tokens (N^V), m vision experts, e LoRA experts, g = e plus the 
 h heads, k top-k, a answer tokens.
 
 `load()` gives the embedded model and its processor; `tracing.run` asks it and records; importing this package registers
-LeoMini with transformers' Auto classes.
+LeoMini with transformers' Auto classes. Names below are imported on first use: reading a trace needs no torch.
 """
 
-from transformers import AutoConfig, AutoImageProcessor, AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor
+from importlib import import_module
 
-from leo_core.checkpoint import load, load_model, load_processor, save_model
-from leo_core.config import ExpertSource, LeoConfig, MMoEConfig, ProjectorConfig, ReducerConfig
-from leo_core.errors import LeoError
-from leo_core.model import LeoMini
-from leo_core.processor import LeoImageProcessor, LeoProcessor
+from leo_core import auto_classes
 
 __version__ = "0.1.0"
-__all__ = [
-    "ExpertSource", "LeoConfig", "LeoError", "LeoImageProcessor", "LeoMini", "LeoProcessor", "MMoEConfig", "ProjectorConfig",
-    "ReducerConfig", "load", "load_model", "load_processor", "save_model",
-]  # fmt: skip
 
-AutoConfig.register(LeoConfig.model_type, LeoConfig, exist_ok=True)
-for auto in (AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText):
-    auto.register(LeoConfig, LeoMini, exist_ok=True)
-AutoProcessor.register(LeoConfig, LeoProcessor, exist_ok=True)
-AutoImageProcessor.register(LeoConfig, slow_image_processor_class=LeoImageProcessor, exist_ok=True)
+_HOMES = {
+    "checkpoint": ("load", "load_model", "load_processor", "save_model"),
+    "config": ("ExpertSource", "LeoConfig", "MMoEConfig", "ProjectorConfig", "ReducerConfig"),
+    "errors": ("LeoError",),
+    "model": ("LeoMini",),
+    "processor": ("LeoImageProcessor", "LeoProcessor"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME)  # noqa: PLE0605 - a list, from the one table of names
+
+
+def __getattr__(name: str):
+    if name not in _HOME:
+        raise AttributeError(f"module 'leo_core' has no attribute '{name}'")
+    globals()[name] = value = getattr(import_module(f"leo_core.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+auto_classes.register_when_possible()

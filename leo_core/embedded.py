@@ -26,7 +26,7 @@ _DETECTOR = {"part": "text-detector", "tensors": ["p2o.Concat.1", "sigmoid_0.tmp
 
 
 def embedded_experts() -> tuple[ExpertSource, ...]:
-    """The four experts. Widths: 1280 + 112 channels, 96 + the text probability, 120, 128."""
+    """The four experts. Widths: 1280 + 112 channels, 96 + the text probability, 642 (12 spelled characters), 128."""
     return (
         ExpertSource(
             "objects", "onnx", "natural objects",
@@ -40,11 +40,11 @@ def embedded_experts() -> tuple[ExpertSource, ...]:
             {"graph": _DETECTOR, "pixels": _DETECTOR_PIXELS, "stride": 32, "width": 97},
         ),
         ExpertSource(
-            "reading", "reading", "reading",
+            "reading", "words", "reading",
             {
                 "detector": _DETECTOR, "detector_pixels": _DETECTOR_PIXELS,
-                "recogniser": {"part": "text-recogniser", "tensors": ["transpose_51.tmp_0"]},
-                "strip_pixels": {"size": [48, 320], "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "order": "bgr"}, "width": 120,
+                "recogniser": {"part": "text-recogniser", "tensors": ["softmax_11.tmp_0"]},
+                "strip_pixels": {"size": [48, 320], "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "order": "bgr"},
             },
         ),
         ExpertSource(

@@ -1,6 +1,11 @@
-"""Start the studio: python -m studio [--port 7860] [--host 127.0.0.1] [--model PATH]. Options are environment variables too."""
+"""Start the studio: python -m studio [--port 7860] [--host 127.0.0.1] [--model PATH]. Options are environment variables too.
+
+python -m studio view TRACE [TRACE2] -o page.html writes a recorded run as one page that opens without a network.
+python -m studio figures TRACE -o DIR writes its figures as pictures with captions, tables and the lines that draw them again.
+"""
 
 import argparse
+import importlib
 import os
 import socket
 import sys
@@ -8,10 +13,14 @@ import sys
 from leo_core.commands.ready import add_model_options, fetched_parts, quiet_libraries, use_cache
 from leo_core.errors import LeoError
 
+COMMANDS = {"view": "studio.viewer.command", "figures": "studio.export.command"}
+"""Commands beside starting the page, and the module of each; its `main(arguments)` returns the exit code."""
+
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; LEO_PORT, LEO_HOST, LEO_MODEL, LEO_CACHE, LEO_DEVICE and LEO_DTYPE give the defaults."""
-    parser = argparse.ArgumentParser(prog="python -m studio", description="LEO Studio in the browser.")
+    more = f"Commands: {', '.join(COMMANDS)}; each says more with --help."
+    parser = argparse.ArgumentParser(prog="python -m studio", description="LEO Studio in the browser.", epilog=more)
     parser.add_argument("--host", default=os.environ.get("LEO_HOST", "127.0.0.1"), help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, default=int(os.environ.get("LEO_PORT", "7860")), help="default: 7860")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
@@ -21,6 +30,9 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     """Fetch the parts (with a bar), start the page, print its address; 2 with a sentence when that is impossible."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] in COMMANDS:
+        return importlib.import_module(COMMANDS[arguments[0]]).main(arguments[1:])
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     options = options_of(arguments)

@@ -10,7 +10,7 @@ from leo_core.tracing.trace import Trace
 from leo_core.tracing.trace_file import load_trace
 from studio.html import finished_answer, note
 from studio.session import Session
-from studio.tabs import asking, routing, vision_experts, visual_tokens
+from studio.tabs import asking, routing, viewer, vision_experts, visual_tokens
 
 STYLE = Path(__file__).with_name("page.css")
 RECORDED = ASSETS / "recorded" / "first.safetensors"
@@ -38,17 +38,20 @@ def build_app(session: Session, recorded: Trace | None = None) -> gr.Blocks:
         trace, history, dark = gr.State(recorded), gr.State([]), gr.Checkbox(visible="hidden", elem_id="leo-dark")
         parts = asking.build(session, examples())
         with gr.Tabs():
+            with gr.Tab("Viewer", id="viewer"):
+                drawn, opened = viewer.build(session, trace, dark)
+                tabs = [drawn]
             with gr.Tab("Visual tokens", id="tokens"):
-                tabs = [visual_tokens.build(trace, dark)]
+                tabs.append(visual_tokens.build(trace, dark))
             with gr.Tab("Routing", id="routing"):
                 tabs.append(routing.build(trace, dark))
             with gr.Tab("Vision experts", id="experts"):
                 tabs.append(vision_experts.build(session, trace, dark))
-        _wire(page, session, parts, trace, history, dark, tabs)
+        _wire(page, session, parts, trace, history, dark, tabs, opened)
     return page
 
 
-def _wire(page: gr.Blocks, session: Session, parts: dict, trace: gr.State, history: gr.State, dark: gr.Checkbox, tabs: list) -> None:
+def _wire(page: gr.Blocks, session: Session, parts: dict, trace: gr.State, history: gr.State, dark: gr.Checkbox, tabs: list, opened) -> None:
     def ask(picture, question, current, past, request: gr.Request):
         yield note("Waiting for the model"), "", current, past, gr.Button(interactive=False), gr.skip()
         for status, shown, new, past in asking.answer_steps(session, picture, question, past, request.session_hash):
@@ -63,7 +66,7 @@ def _wire(page: gr.Blocks, session: Session, parts: dict, trace: gr.State, histo
         chosen = past[index] if index is not None and index < len(past) else current
         return chosen, finished_answer(chosen)
 
-    def opened(current):
+    def shown_first(current):
         return note(f"{session.status} Shown below is a recorded run."), finished_answer(current)
 
     asked = gr.on(
@@ -74,9 +77,10 @@ def _wire(page: gr.Blocks, session: Session, parts: dict, trace: gr.State, histo
     parts["stop"].click(stop, None, None, queue=False)
     chosen = parts["runs"].input(choose, [parts["runs"], history, trace], [trace, parts["answer"]], show_progress="hidden")
     loaded = page.load(lambda is_dark: is_dark, dark, dark, js=IS_DARK, show_progress="hidden").then(
-        opened, trace, [parts["status"], parts["answer"]], show_progress="hidden"
+        shown_first, trace, [parts["status"], parts["answer"]], show_progress="hidden"
     )
-    for event in (asked, chosen, loaded):
+    shown = opened.then(finished_answer, trace, parts["answer"], show_progress="hidden")
+    for event in (asked, chosen, loaded, shown):
         for draw, inputs, outputs in tabs:
             event = event.then(draw, inputs, outputs, show_progress="hidden", concurrency_limit=None)
     ready = gr.Timer(1.0)

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from leo_core.analysis.contributions import attributions, contributions
+from leo_core.analysis.faithfulness import VISUAL, Progress, source_map, test_map, visual_map
 from leo_core.checkpoint import EMBEDDED, load, part_names
 from leo_core.errors import InputError, LeoError
 from leo_core.generation import generate_answer
@@ -196,6 +197,21 @@ class Session:
         if not trace.pictures or trace.pictures[0].content is None:
             raise InputError("This run's picture is not in the trace, so nothing new can be measured on it: ask again with the picture.")
         return ask(self.model, self.processor, [picture.content for picture in trace.pictures], trace.question)
+
+    def map_test(self, trace: Trace, name: str, user: str = "") -> Iterator[Progress | Trace]:
+        """Causal test of one map (a vision expert's, or VISUAL): progress, then the trace that holds the result.
+
+        `stop(user)` ends it without a result.
+        """
+        self._begin(user)
+        try:
+            asked, answer_ids = self.asked_again(trace), torch.from_numpy(trace.token_ids[trace.prompt_length :])
+            scores = visual_map(self.model, asked, answer_ids) if name == VISUAL else source_map(trace, name)
+            for step in test_map(self.model, asked, answer_ids, name, scores, stop=self._stops[user]):
+                yield step if isinstance(step, Progress) else with_analysis(trace, step.key, step.as_dict())
+        finally:
+            with self._guard:
+                self._stops.pop(user, None)
 
     def integrated_gradients(self, trace: Trace, steps: int = 32) -> Trace:
         """captum's integrated gradients from "absent" to the run's tokens, with their own completeness error."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from leo_core.data.samples import Question
 
-LEAST, MOST = 4, 6
+LEAST, MOST = 3, 5
 """Questions per picture; the number wanted is drawn between the two."""
 
 Group = list[Question]

@@ -13,7 +13,7 @@ from leo_core.data.scenes import IconSource, draw_scene
 from leo_core.data.text import draw_text
 from leo_core.errors import InputError
 
-DEFAULT_MIX = {"scenes": 0.5, "reading": 0.2, "charts": 0.15, "documents": 0.15}
+DEFAULT_MIX = {"scenes": 0.5, "reading": 0.17, "charts": 0.18, "documents": 0.15}
 LEAST_NAMES = 8
 
 
@@ -24,8 +24,9 @@ def generate(
     names: Sequence[str] | None = None,
     styles: Sequence[str] | None = None,
     domains: Mapping[str, float] | None = None,
+    first: int = 0,
 ) -> Iterator[Sample]:
-    """Yield `count` samples; each depends on (seed, its index) and the options only, so a longer run begins alike.
+    """Yield `count` samples from number `first` on; each depends on (seed, its number) and the options only.
 
     names, styles: the icons that may appear or be asked for (all by default); domains: relative share of pictures of
     `scenes`, `reading`, `charts`, `documents` (DEFAULT_MIX). Raises InputError for unknown names, styles or domains.
@@ -35,7 +36,7 @@ def generate(
     if not mix or not set(mix) <= set(DEFAULT_MIX) or min(mix.values()) < 0 or sum(mix.values()) <= 0:
         raise InputError(f"Domains must be some of {', '.join(DEFAULT_MIX)} with positive shares; got {mix}.")
     kinds, shares = list(mix), np.array(list(mix.values()), dtype=float)
-    return (_sample(source, seed, index, kinds, shares / shares.sum()) for index in range(count))
+    return (_sample(source, seed, index, kinds, shares / shares.sum()) for index in range(first, first + count))
 
 
 def split_names(names: Sequence[str], held_out: float = 0.1, seed: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -18,15 +18,18 @@ COLOUR = ("What colour is the {part} for {label}?", "Which colour has the {part}
           "Name the colour of the {part} for {label}.")  # fmt: skip
 COMPARE = ("Is {first} larger than {second}?", "Does {first} have more than {second}?", "Is the value of {first} above that of {second}?",
            "Is {first} higher than {second}?")  # fmt: skip
+DIFFERENCE = ("How much larger is {first} than {second}?", "What is the difference between {first} and {second}?",
+              "By how much is {first} above {second}?", "What is {first} minus {second}?")  # fmt: skip
 CHART_NAMES = {"vertical": "bar chart", "horizontal": "bar chart", "pie": "pie chart", "line": "line chart"}
 PARTS = {"vertical": "bar", "horizontal": "bar", "pie": "slice", "line": "point"}
 
 
 def ask_chart(rng: np.random.Generator, chart: Chart) -> tuple[Question, ...]:
-    """Four to six questions; `compare` comes as a yes with a no."""
+    """Three to five questions; `compare` comes as a yes with a no."""
     part = PARTS[chart.kind]
     order = np.argsort(chart.values)
     one = int(rng.integers(len(chart.labels)))
+    low, high = (order[i] for i in sorted(rng.permutation(len(order))[:2]))
 
     def about(templates: tuple[str, ...], answer: str, kind: str, **fields: str) -> Group:
         return single(rng, templates, answer, kind, "charts", **fields)
@@ -39,6 +42,7 @@ def ask_chart(rng: np.random.Generator, chart: Chart) -> tuple[Question, ...]:
         about(BARS, NUMBERS[len(chart.labels)], "bars", parts=f"{part}s"),
         about(TYPE, CHART_NAMES[chart.kind], "chart_type"),
         _compare(rng, chart),
+        about(DIFFERENCE, str(chart.values[high] - chart.values[low]), "difference", first=chart.labels[high], second=chart.labels[low]),
     ]
     if chart.kind != "line":
         label = chart.labels[rng.integers(len(chart.labels))]

@@ -43,9 +43,9 @@ def _fitting(rng: np.random.Generator, chart: Chart, slot: float) -> Face:
     return font(name, size)
 
 
-def _write(pen: Pen, at: tuple[float, float], text: str, face: Face, anchor: str = "mm") -> Box:
+def _write(pen: Pen, at: tuple[float, float], text: str, face: Face, anchor: str = "mm", ink: Rgb = INK) -> Box:
     """Write one label; returns the box of its ink."""
-    pen.text(at, text, font=face, fill=INK, anchor=anchor)
+    pen.text(at, text, font=face, fill=ink, anchor=anchor)
     return pen.textbbox(at, text, font=face, anchor=anchor)
 
 
@@ -77,10 +77,10 @@ def _horizontal(pen: Pen, size: Size, chart: Chart, face: Face, rgbs: list[Rgb])
 
 
 def _pie(pen: Pen, size: Size, chart: Chart, face: Face, rgbs: list[Rgb]) -> list[Region]:
-    """A pie of disjoint slices; each label with its value stands outside, at the middle of its slice."""
+    """A pie of disjoint slices; each label stands outside at the middle of its slice, its value inside."""
     width, height = size
     margin = max(face.getlength(label) for label in chart.labels) + 14
-    radius = min(width / 2 - margin, height / 2 - 2.6 * face.size - 6)
+    radius = min(width / 2 - margin, height / 2 - 1.8 * face.size - 6)
     centre, start, regions = (width / 2, height / 2), -90.0, []
     for label, value, printed, rgb in zip(chart.labels, chart.values, chart.printed, rgbs, strict=True):
         end = start + 360 * value / sum(chart.values)
@@ -89,8 +89,9 @@ def _pie(pen: Pen, size: Size, chart: Chart, face: Face, rgbs: list[Rgb]) -> lis
         angle = np.radians((start + end) / 2)
         x = centre[0] + np.cos(angle) * (radius + 8 + abs(np.cos(angle)) * (margin - 14) / 2)
         y = centre[1] + np.sin(angle) * (radius + 8 + abs(np.sin(angle)) * face.size * 1.1)
-        regions.append(Region(_write(pen, (x, y - face.size * 0.58), label, face), label))
-        _write(pen, (x, y + face.size * 0.58), printed, face)
+        regions.append(Region(_write(pen, (x, y), label, face), label))
+        inside = (centre[0] + np.cos(angle) * radius * 0.66, centre[1] + np.sin(angle) * radius * 0.66)
+        _write(pen, inside, printed, face, ink=INK if np.dot(rgb, (0.3, 0.59, 0.11)) > 110 else PAPERS[0])
         start = end
     return regions
 

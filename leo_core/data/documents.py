@@ -11,13 +11,15 @@ from leo_core.data.english import NUMBERS
 from leo_core.data.fonts import UPRIGHT, any_face, font
 from leo_core.data.samples import Box, Question, Region, Sample
 from leo_core.data.scenes import IconSource
-from leo_core.data.text import words
+from leo_core.data.text import word_regions, words
 
 INK = (25, 25, 25)
 GREY = (95, 95, 95)
 MARGIN = 18
 TITLE_SIZES = (26, 32)
 TEXT_SIZE = 9
+CELL_SIZE = 12
+HEADING_SIZE = 14
 LINE = 12
 
 TITLE = ("What is the title?", "What is the title of the page?", "Read the title.", "What does the title say?")
@@ -28,18 +30,26 @@ HAS = ("Is there a {thing} on the page?", "Does the page have a {thing}?", "Can 
 IS_TITLE = ('Is the title "{text}"?', 'Does the title say "{text}"?', 'Is this page called "{text}"?', 'Does the page have the title "{text}"?')
 ROWS = ("How many rows does the table have?", "How many rows are in the table?", "Count the rows of the table.",
         "How many table rows are there?")  # fmt: skip
+SECTIONS = ("Summary", "Method", "Results", "Notes", "Budget", "History", "Contact", "Plans", "Goals", "Safety", "Travel", "Prices")
+SECTION = ("What is the {which} section called?", "What is the heading of the {which} section?", "Which section comes {which}?",
+           "Read the {which} heading.")  # fmt: skip
+HEADERS = ("Price", "Age", "Size", "Year", "Weight", "Score", "Stock", "Height")
+CELL = ("What is the {column} of {row}?", "Which {column} does {row} have?", "What {column} does the table give for {row}?",
+        "Read the {column} of {row}.")  # fmt: skip
 PLACE = ("Where is the {thing}, top or bottom?", "Is the {thing} near the top or the bottom of the page?",
          "In which half of the page is the {thing}, top or bottom?", "Is the {thing} in the top or the bottom half?")  # fmt: skip
 
 
 @dataclass
 class Page:
-    """A page in the making: what is on it, and where the next block of each column begins."""
+    """A page in the making: what is on it. headings: in reading order; cells: (column, row, number) of the table."""
 
     picture: Image.Image
     columns: int
     regions: list[Region] = field(default_factory=list)
     rows: int = 0
+    headings: list[str] = field(default_factory=list)
+    cells: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def pen(self) -> ImageDraw.ImageDraw:
@@ -76,7 +86,7 @@ def _write_title(rng: np.random.Generator, page: Page, title: str) -> float:
     at, anchor = ((page.picture.width / 2, MARGIN), "ma") if rng.random() < 0.5 else ((MARGIN, MARGIN), "la")
     page.pen.text(at, title, font=face, fill=INK, anchor=anchor)
     box = page.pen.textbbox(at, title, font=face, anchor=anchor)
-    page.regions.append(Region(tuple(float(value) for value in box), title))
+    page.regions += word_regions(tuple(float(value) for value in box), title)
     return box[3] + 14
 
 
@@ -95,6 +105,8 @@ def _fill(rng: np.random.Generator, page: Page, things: list[str], top: float) -
     for column, half in slots:
         x, y = MARGIN + column * (across + gutter), (top, middle)[half]
         end, thing = (middle - 10, bottom)[half], placed.get((column, half))
+        if (column, half) in ((0, 0), (page.columns - 1, 1)):
+            y = _heading(rng, page, (x, y))
         if thing:
             below = rng.random() < 0.5
             tall = min(end - y - 3 * LINE, rng.uniform(0.6, 0.85) * (end - y))
@@ -103,6 +115,16 @@ def _fill(rng: np.random.Generator, page: Page, things: list[str], top: float) -
             _table(rng, page, box) if thing == "table" else _figure(rng, page, box)
             y, end = (y, end - tall - 6) if below else (y + tall + 8, end)
         _paragraphs(rng, page, (x, y, x + across, end))
+
+
+def _heading(rng: np.random.Generator, page: Page, at: tuple[float, float]) -> float:
+    """A section's heading in bold; returns where its text begins (y)."""
+    free = [name for name in SECTIONS if name not in page.headings]
+    name, face = free[rng.integers(len(free))], font("DejaVuSans-Bold", HEADING_SIZE)
+    page.pen.text(at, name, font=face, fill=INK)
+    page.headings.append(name)
+    page.regions.append(Region(tuple(float(value) for value in page.pen.textbbox(at, name, font=face)), name))
+    return at[1] + 1.5 * HEADING_SIZE
 
 
 def _paragraphs(rng: np.random.Generator, page: Page, box: Box) -> None:
@@ -122,20 +144,33 @@ def _paragraphs(rng: np.random.Generator, page: Page, box: Box) -> None:
 
 
 def _table(rng: np.random.Generator, page: Page, box: Box) -> None:
-    """Ruled rows and columns with a number in every cell."""
-    pen, face = page.pen, font("DejaVuSans", TEXT_SIZE + 1)
+    """Ruled rows: a shaded one with the columns' names, then a name and its numbers in each."""
+    pen, face, bold = page.pen, font("DejaVuSans", CELL_SIZE), font("DejaVuSans-Bold", CELL_SIZE)
     x0, y0, x1, y1 = box
-    page.rows, columns = int(rng.integers(2, 6)), int(rng.integers(2, 4 if page.columns == 2 else 5))
-    down, across = (y1 - y0) / page.rows, (x1 - x0) / columns
+    page.rows = int(rng.integers(2, max(3, min(5, int((y1 - y0) / (1.4 * CELL_SIZE))) + 1)))
+    headers = [HEADERS[i] for i in rng.permutation(len(HEADERS))[: 1 if page.columns == 2 else int(rng.integers(1, 3))]]
+    short = [word.capitalize() for word in words() if len(word) <= 6]
+    names = [short[i] for i in rng.permutation(len(short))[: page.rows - 1]]
+    down, across = (y1 - y0) / page.rows, (x1 - x0) / (1 + len(headers))
     pen.rectangle((x0, y0, x1, y0 + down), fill=(222, 228, 236))
     for row in range(page.rows + 1):
         pen.line((x0, y0 + row * down, x1, y0 + row * down), fill=INK)
-    for column in range(columns + 1):
+    for column in range(len(headers) + 2):
         pen.line((x0 + column * across, y0, x0 + column * across, y1), fill=INK)
-    for row in range(page.rows):
-        for column in range(columns):
-            text = str(int(rng.integers(1, 1000)))
-            pen.text((x0 + (column + 0.5) * across, y0 + (row + 0.5) * down), text, font=face, fill=INK, anchor="mm")
+
+    def write(row: int, column: int, text: str, face) -> None:
+        at = (x0 + (column + 0.5) * across, y0 + (row + 0.5) * down)
+        pen.text(at, text, font=face, fill=INK, anchor="mm")
+        page.regions.append(Region(tuple(float(value) for value in pen.textbbox(at, text, font=face, anchor="mm")), text))
+
+    for column, header in enumerate(headers, start=1):
+        write(0, column, header, bold)
+    for row, name in enumerate(names, start=1):
+        write(row, 0, name, face)
+        for column, header in enumerate(headers, start=1):
+            number = str(int(rng.integers(1, 1000)))
+            write(row, column, number, face)
+            page.cells.append((header, name, number))
 
 
 def _figure(rng: np.random.Generator, page: Page, box: Box) -> None:
@@ -158,7 +193,7 @@ def _figure(rng: np.random.Generator, page: Page, box: Box) -> None:
 
 
 def _ask(rng: np.random.Generator, page: Page, title: str, decoy: str) -> tuple[Question, ...]:
-    """Four to six questions; the title's yes comes with a no, tables and figures are there in half of the pages,
+    """Three to five questions; the title's yes comes with a no, tables and figures are there in half of the pages,
     and both are always asked for: asking only some pages would tell the answer."""
 
     def about(templates: tuple[str, ...], answer: str, kind: str, **fields: str) -> Group:
@@ -174,4 +209,9 @@ def _ask(rng: np.random.Generator, page: Page, title: str, decoy: str) -> tuple[
             optional.append(about(PLACE, half, "place", thing=thing))
     if page.rows:
         optional.append(about(ROWS, NUMBERS[page.rows], "rows"))
+    if page.cells:
+        column, row, number = page.cells[rng.integers(len(page.cells))]
+        optional.append(about(CELL, number, "cell", column=column.lower(), row=row))
+    section = int(rng.integers(2))
+    optional.append(about(SECTION, page.headings[section], "section", which=("first", "second")[section]))
     return choose(rng, [about(TITLE, title, "title"), *has], optional)

@@ -14,7 +14,10 @@ from PIL import Image
 from leo_core.data.sprites import trimmed
 from leo_core.errors import InputError, PartError
 
-STYLES = ("noto", "fluent")
+STYLES = ("noto", "fluent", "openmoji")
+"""Drawing styles of the training pictures."""
+UNSEEN_STYLE = "twemoji"
+"""Only ever drawn for tests."""
 STEPS = (128, 256)
 """Rendered sizes in pixels; other sizes are scaled down from the next step."""
 CACHED = 1500

@@ -26,8 +26,10 @@ class Pack:
 PACKS = (
     Pack("noto", "@iconify-json/noto", "1.2.9", "3e918d88fc945c0bb3d468dbace6f88caef67f01c9f0e7bcae0915a042e8f1ad"),
     Pack("fluent", "@iconify-json/fluent-emoji-flat", "1.2.6", "7d064769dee690815f823bc5bcc511d957198caf9f5edd8dd9c1aa48a6aeb175"),
+    Pack("openmoji", "@iconify-json/openmoji", "1.2.29", "03181e2c156cab35cf4a62f1f7886bd971d59212e75ac3f189d5a4cae3930fc5"),
+    Pack("twemoji", "@iconify-json/twemoji", "1.2.5", "19046dff7d8707ce96212ec86468b36ac5f8e60409629dd13f809265c6d0ebb7"),
 )
-"""noto: Apache-2.0; fluent: MIT (as the packages state)."""
+"""noto: Apache-2.0; fluent: MIT; openmoji: CC-BY-SA-4.0; twemoji: CC-BY-4.0 (as the packages state)."""
 
 KEPT = ("icons.json", "info.json")
 

@@ -41,29 +41,24 @@ SIDES = {"x": ("to the left of", "to the right of"), "y": ("above", "below")}
 
 
 def ask_scene(rng: np.random.Generator, scene: Scene, source: IconSource) -> tuple[Question, ...]:
-    """Four to six questions. Yes/no questions come as a yes with a no."""
+    """Three to five questions. Yes/no questions come as a yes with a no; not every scene has them: they teach least."""
     names = list(dict.fromkeys(region.phrase for region in scene.regions))
-    must, optional = [presence(rng, names, source)], [background_colour(rng, scene)]
+    must, optional = [], [background_colour(rng, scene), presence(rng, names, source)]
     if scene.layout == "one":
-        must.insert(0, single(rng, ONE, with_article(names[0]), "what", "objects"))
+        must.append(single(rng, ONE, with_article(names[0]), "what", "objects"))
     elif scene.layout == "crowd":
-        must.insert(0, counts(rng, scene))
+        must.append(counts(rng, scene))
         optional += [*_what_crowd(rng, names, scene), _total(rng, scene)]
     elif scene.layout == "corners":
+        must += [_where(rng, scene), _corner(rng, scene)]
         optional.append(_total(rng, scene))
     if scene.layout in ("row", "column"):
-        phrase = listed([with_article(name) for name in names])
-        must.insert(0, single(rng, WHAT, phrase, "what", "scenes"))
+        must.append(single(rng, WHAT, listed([with_article(name) for name in names]), "what", "scenes"))
         optional += [_beside(rng, scene), _side(rng, scene)]
-    else:
-        optional.append(presence(rng, names, source))
     if -1 not in scene.cells[0]:
         optional.append(_where(rng, scene))
-        if scene.layout == "corners":
-            must.insert(0, _where(rng, scene))
-            optional.append(_corner(rng, scene))
     if scene.layout in ("row", "column", "corners"):
-        optional += _related(rng, scene)
+        optional += _related(rng, scene)[:1]
     return choose(rng, must, optional)
 
 

@@ -12,7 +12,7 @@ from leo_core.data.asking import Group, choose, single, yes_and_no
 from leo_core.data.backgrounds import COLOURS, LONG_SIDE, background, contrasting, distance, evenly, jittered
 from leo_core.data.english import with_article
 from leo_core.data.fonts import any_face, font
-from leo_core.data.samples import Question, Region, Sample
+from leo_core.data.samples import Box, Question, Region, Sample
 from leo_core.data.scene_questions import presence
 from leo_core.data.scenes import IconSource
 from leo_core.data.sprites import paste, text_sprite, turned
@@ -75,12 +75,12 @@ def draw_text(rng: np.random.Generator, source: IconSource, name: str) -> Sample
         angle = rng.uniform(-DEGREES, DEGREES) if len(sprites) == 1 else 0
         sprites = [turned(sprite, angle) for sprite in sprites]
     icon = source.pick(rng, 1)[0] if len(sprites) == 1 and rng.random() < WITH_ICON else None
-    drawn = list(zip(sprites, writing.lines, strict=True))
+    drawn = [(sprite, line, True) for sprite, line in zip(sprites, writing.lines, strict=True)]
     if icon:
         sprite, colour = source.sprite(rng, icon, int(rng.uniform(70, 130)))
         if distance(colour, np.array(COLOURS[paper])) < 90:
             paper = contrasting(rng, [colour, np.array(rgb)], 150)
-        drawn.insert(int(rng.integers(2)), (sprite, icon))
+        drawn.insert(int(rng.integers(2)), (sprite, icon, False))
     picture, regions = _stack(rng, drawn, paper)
     return Sample(name, picture, _ask(rng, writing, ink, paper, icon, source), regions)
 
@@ -126,19 +126,30 @@ def colours(rng: np.random.Generator) -> tuple[str, str, tuple[int, int, int]]:
     return ink, paper, tuple(int(value) for value in jittered(rng, ink, 8))
 
 
-def _stack(rng: np.random.Generator, drawn: list[tuple[Image.Image, str]], paper: str) -> tuple[Image.Image, tuple[Region, ...]]:
+def word_regions(box: Box, line: str) -> list[Region]:
+    """One region a word: the line's box cut by numbers of characters, as if all were equally wide."""
+    x0, y0, x1, y1 = box
+    pitch, regions, at = (x1 - x0) / len(line), [], 0
+    for word in line.split(" "):
+        regions.append(Region((x0 + at * pitch, y0, x0 + (at + len(word)) * pitch, y1), word))
+        at += len(word) + 1
+    return regions
+
+
+def _stack(rng: np.random.Generator, drawn: list[tuple[Image.Image, str, bool]], paper: str) -> tuple[Image.Image, tuple[Region, ...]]:
     """Sprites one under the other with a margin, on a picture of an allowed size."""
     gap = int(rng.integers(14, 30))
-    tall = sum(sprite.height for sprite, _ in drawn) + gap * (len(drawn) + 1)
-    wide = max(sprite.width for sprite, _ in drawn) + 2 * gap
+    tall = sum(sprite.height for sprite, *_ in drawn) + gap * (len(drawn) + 1)
+    wide = max(sprite.width for sprite, *_ in drawn) + 2 * gap
     wide, tall = max(wide, int(rng.integers(LONG_SIDE[0], 360))), max(tall, int(rng.integers(120, 280)))
     wide, tall = min(max(wide, tall // 2), LONG_SIDE[1]), min(max(tall, wide // 2), LONG_SIDE[1])
     picture = background(rng, (wide, tall), paper)
-    slack, y, regions = (tall - sum(sprite.height for sprite, _ in drawn)) / (len(drawn) + 1), 0.0, []
-    for sprite, phrase in drawn:
+    slack, y, regions = (tall - sum(sprite.height for sprite, *_ in drawn)) / (len(drawn) + 1), 0.0, []
+    for sprite, phrase, written in drawn:
         y += slack + sprite.height / 2
         room = max(0.0, (wide - sprite.width) / 2 - 4)
-        regions.append(Region(paste(picture, sprite, (wide / 2 + rng.uniform(-room, room), y)), phrase))
+        box = paste(picture, sprite, (wide / 2 + rng.uniform(-room, room), y))
+        regions += word_regions(box, phrase) if written else [Region(box, phrase)]
         y += sprite.height / 2
     return picture, tuple(regions)
 

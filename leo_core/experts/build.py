@@ -13,6 +13,7 @@ from leo_core.experts.onnx_graph import OnnxGraph, RememberingGraph
 from leo_core.experts.pixels import PixelSettings
 from leo_core.experts.reading import ReadingExpert
 from leo_core.experts.transformers_expert import TransformersExpert
+from leo_core.experts.words import WordExpert
 
 Resolve = Callable[[dict], Path]
 """From a source ({"part": name}, {"asset": path} or {"path": path}) to a file or folder that exists."""
@@ -33,7 +34,7 @@ def build_expert(source: ExpertSource, resolve: Resolve, graph: Callable[[dict],
     """One expert. settings by kind:
 
     onnx: graph {source, tensors}, pixels (PixelSettings), stride, width, leading. reading: detector and recogniser graphs,
-    detector_pixels, strip_pixels, width. transformers: a folder written by save_pretrained (model and image processor),
+    detector_pixels, strip_pixels, width. words: the same without width. transformers: a folder written by save_pretrained (model and image processor),
     layer, leading.
     """
     settings, name, domain = dict(source.settings), source.name, source.domain
@@ -46,9 +47,14 @@ def build_expert(source: ExpertSource, resolve: Resolve, graph: Callable[[dict],
             name, domain, settings["width"], graph(settings["detector"]), _pixels(settings["detector_pixels"]),
             graph(settings["recogniser"]), _pixels(settings["strip_pixels"]),
         )  # fmt: skip
+    if source.kind == "words":
+        return WordExpert(
+            name, domain, graph(settings["detector"]), _pixels(settings["detector_pixels"]),
+            graph(settings["recogniser"]), _pixels(settings["strip_pixels"]),
+        )  # fmt: skip
     if source.kind == "transformers":
         return _transformers(name, domain, settings, resolve(settings["source"]))
-    raise InputError(f"Vision expert '{name}' is of kind '{source.kind}'; allowed are onnx, reading and transformers.")
+    raise InputError(f"Vision expert '{name}' is of kind '{source.kind}'; allowed are onnx, reading, words and transformers.")
 
 
 def _transformers(name: str, domain: str, settings: dict, folder: Path) -> TransformersExpert:

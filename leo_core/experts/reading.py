@@ -11,15 +11,10 @@ from torch import Tensor
 from leo_core.experts.expert import Prepared, VisionExpert
 from leo_core.experts.onnx_graph import OnnxGraph
 from leo_core.experts.pixels import PixelSettings, normalise, to_pixels
+from leo_core.experts.strips import MOST_STRIPS, column_polygons, cut_strip, strip_columns
 from leo_core.experts.text_boxes import text_boxes
 from leo_core.geometry import polygon_geometry, rectangles
 
-HEIGHT = 48
-"""Pixels: the recogniser's line height."""
-COLUMN = 8
-"""Input pixels per output column of the recogniser."""
-MOST_STRIPS, MOST_COLUMNS = 12, 80
-"""12 strips of 80 columns stay below the 1,024 tokens an expert may deliver."""
 FIXED_STRIPS, FIXED_COLUMNS = 4, 20
 """Where the detector finds no text, the picture is read in four equal strips."""
 
@@ -63,23 +58,3 @@ class ReadingExpert(VisionExpert):
         return [
             torch.cat([torch.from_numpy(self.recogniser(strip.cpu().numpy()[None])[0][0]) for strip in one.pixels]) for one in prepared
         ]
-
-
-def strip_columns(box: Float[np.ndarray, "4 2"]) -> int:
-    """Columns that keep the box's aspect ratio at the recogniser's line height, at least 2."""
-    across, down = np.linalg.norm(box[1] - box[0]), np.linalg.norm(box[3] - box[0])
-    return int(np.clip(round(across / max(down, 1e-6) * HEIGHT / COLUMN), 2, MOST_COLUMNS))
-
-
-def cut_strip(picture: Image.Image, box: Float[np.ndarray, "4 2"], columns: int) -> Image.Image:
-    """The box turned upright and resized to (columns * 8) x 48 pixels."""
-    top_left, top_right, bottom_right, bottom_left = box
-    corners = np.concatenate([top_left, bottom_left, bottom_right, top_right])
-    return picture.transform((columns * COLUMN, HEIGHT), Image.Transform.QUAD, tuple(corners), Image.Resampling.BICUBIC)
-
-
-def column_polygons(box: Float[np.ndarray, "4 2"], columns: int) -> Float[np.ndarray, "columns 4 2"]:
-    """The box cut into equal columns along the text."""
-    share = (np.arange(columns + 1) / columns)[:, None]
-    top, bottom = box[0] + share * (box[1] - box[0]), box[3] + share * (box[2] - box[3])
-    return np.stack([top[:-1], top[1:], bottom[1:], bottom[:-1]], axis=1)

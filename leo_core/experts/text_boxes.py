@@ -55,7 +55,7 @@ def grow(corners: Float[np.ndarray, "4 2"]) -> Float[np.ndarray, "4 2"]:
 
 
 def text_boxes(probability: Float[np.ndarray, "rows columns"], most: int) -> Float[np.ndarray, "boxes 4 2"]:
-    """At most `most` boxes (the largest), in map pixels, ordered from top to bottom and left to right."""
+    """At most `most` boxes (those with the tallest letters), in map pixels, ordered from top to bottom and left to right."""
     labels, count = ndimage.label(probability > THRESHOLD)
     found = []
     for index, window in enumerate(ndimage.find_objects(labels), start=1):
@@ -68,7 +68,8 @@ def text_boxes(probability: Float[np.ndarray, "rows columns"], most: int) -> Flo
         box = smallest_rectangle(pixels)
         if box is None or min(np.linalg.norm(box[1] - box[0]), np.linalg.norm(box[3] - box[0])) < SMALLEST:
             continue
-        found.append((inside.sum(), grow(reading_order(box))))
+        placed = grow(reading_order(box))
+        found.append((np.linalg.norm(placed[3] - placed[0]), placed))
     largest = [box for _, box in sorted(found, key=lambda item: -item[0])[:most]]
     if not largest:
         return np.zeros((0, 4, 2))

@@ -62,13 +62,27 @@ class PictureTrace:
 
 
 @dataclass(frozen=True)
+class Unknown:
+    """What a file of a newer minor version held beyond the fields below: not understood, and written back as it was.
+
+    schema: the file's version. words: place in the JSON, such as ("experts", 0, "colour"), and the value there. arrays: by name.
+    metadata: further entries of the file's metadata.
+    """
+
+    schema: str = SCHEMA
+    words: dict[tuple, object] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Trace:
     """One question, its run and its answer.
 
     token_ids, roles, picture_index: every position of prompt and answer (s + 1 when an answer's last token was not read).
     token_bytes: the exact bytes of each token. probability: of each answer token when it was chosen; top_ids and
     top_probability: the k likeliest candidates there. analyses: results of causal tests, by name. settings, provenance,
-    timings (seconds): plain values.
+    timings (seconds): plain values. unknown: fields of a newer minor version, kept for saving.
     """
 
     question: str
@@ -89,6 +103,7 @@ class Trace:
     provenance: dict = field(default_factory=dict)
     timings: dict = field(default_factory=dict)
     analyses: dict = field(default_factory=dict)
+    unknown: Unknown = field(default_factory=Unknown, repr=False)
 
     @property
     def prompt_length(self) -> int:

@@ -1,4 +1,4 @@
-"""Questions about cached pictures as tensors: one row per question, or all questions of a picture packed in one row."""
+"""Questions about cached pictures as tensors: one row per question, or some questions of a picture packed in one row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +25,11 @@ def question_batch(store: FeatureStore, processor: LeoProcessor, pairs: Sequence
     return inputs
 
 
+def model_inputs(batch: dict) -> dict:
+    """What LeoMini.forward takes of a processor's batch."""
+    return {name: batch[name] for name in ("input_ids", "attention_mask", "question_mask", "pictures", "picture_owner", "labels") if name in batch}
+
+
 @dataclass(frozen=True)
 class PackedBatch:
     """Several questions per row behind one picture. Each question sees the picture and itself only (`attention`)."""
@@ -34,6 +39,8 @@ class PackedBatch:
     position_ids: Int[Tensor, "p s"]
     attention: Bool[Tensor, "p 1 s s"]
     pictures: PictureFeatures
+    segments: Int[Tensor, "p s"]
+    """0 = shared by all questions, 1.. = number of the question, -1 = padding."""
 
 
 def packed_batch(store: FeatureStore, processor: LeoProcessor, index: Sequence[int], questions: Sequence[Sequence[Question]]) -> PackedBatch:
@@ -45,7 +52,7 @@ def packed_batch(store: FeatureStore, processor: LeoProcessor, index: Sequence[i
     same = (segments[:, :, None] == segments[:, None, :]) | (segments[:, None, :] == 0)
     causal = torch.ones(length, length, dtype=torch.bool).tril()
     attention = same & causal | torch.eye(length, dtype=torch.bool)
-    return PackedBatch(input_ids, labels, positions, attention[:, None], store.features(torch.tensor(index)))
+    return PackedBatch(input_ids, labels, positions, attention[:, None], store.features(torch.tensor(index)), segments)
 
 
 def _packed_row(processor: LeoProcessor, asked: Sequence[Question]) -> tuple[list[int], list[int], list[int], list[int]]:
@@ -66,17 +73,40 @@ def _packed_row(processor: LeoProcessor, asked: Sequence[Question]) -> tuple[lis
     return ids, labels, positions, segments
 
 
-def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> Float[Tensor, ""]:
-    """Cross-entropy on the answers' tokens; logits are computed at their positions only.
+def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> tuple[Float[Tensor, ""], dict[tuple[int, int], bool]]:
+    """Cross-entropy on the answers' tokens, and whether each (row, question number) has all of them right.
 
-    body: the decoder without its head (inside a peft wrapper it has another name).
+    Logits are computed at the answers' positions only. body: the decoder without its head (inside a peft wrapper it has
+    another name).
     """
     nothing = torch.zeros(len(batch.input_ids), 0, 1)
     visual = model.project(model.reducer(batch.pictures, nothing, nothing[..., 0].bool()))
     embeds = model.get_input_embeddings()(batch.input_ids)
     places = batch.input_ids == model.config.image_token_id
     embeds = embeds.masked_scatter(places[..., None], visual.to(embeds))
-    states = body(inputs_embeds=embeds, attention_mask=batch.attention, position_ids=batch.position_ids, use_cache=False)
+    mask = torch.zeros(batch.attention.shape).masked_fill(~batch.attention, torch.finfo(embeds.dtype).min)  # what every kind of attention reads
+    states = body(inputs_embeds=embeds, attention_mask=mask, position_ids=batch.position_ids, use_cache=False)
     counted = batch.labels[:, 1:] != -100
     logits = model.get_output_embeddings()(states.last_hidden_state[:, :-1][counted])
-    return F.cross_entropy(logits, batch.labels[:, 1:][counted])
+    labels = batch.labels[:, 1:][counted]
+    wrong = logits.detach().argmax(dim=-1) != labels
+    rows, columns = counted.nonzero(as_tuple=True)
+    owners = list(zip(rows.tolist(), batch.segments[:, 1:][rows, columns].tolist(), strict=True))
+    right = dict.fromkeys(owners, True)
+    for owner, missed in zip(owners, wrong.tolist(), strict=True):
+        right[owner] &= not missed
+    return F.cross_entropy(logits.float(), labels), right
+
+
+def answered(logits: Float[Tensor, "b k vocabulary"], labels: Int[Tensor, "b s"]) -> list[bool]:
+    """Which rows have every answer token as the likeliest one (teacher-forced; greedy decoding would give that answer)."""
+    labels = labels[:, -logits.shape[1] :][:, 1:]
+    return ((logits[:, :-1].argmax(dim=-1) == labels) | (labels == -100)).all(dim=1).tolist()
+
+
+def by_domain(questions: Sequence[Question], right: Sequence[bool]) -> dict[str, float]:
+    """Share right of each domain that occurs, as metrics `right.DOMAIN`, and of all as `right`."""
+    domains = {f"right.{question.domain}": [] for question in questions}
+    for question, one in zip(questions, right, strict=True):
+        domains[f"right.{question.domain}"].append(one)
+    return {name: sum(values) / len(values) for name, values in domains.items()} | {"right": sum(right) / len(right)}

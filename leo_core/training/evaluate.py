@@ -1,31 +1,40 @@
-"""Exact match on cached pictures, per question kind, beside two controls: no picture, and another question's picture."""
+"""Grading on cached pictures: exact match and log-probability of the right answer, with the picture and under two controls."""
 
+import json
 import re
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from leo_core.data.samples import Question
+from leo_core.errors import InputError
 from leo_core.model import LeoMini
 from leo_core.processor import LeoProcessor
-from leo_core.training.batches import question_batch
+from leo_core.training.batches import model_inputs, question_batch
 from leo_core.training.features import FeatureStore
-from leo_core.training.recipe import model_inputs
 
-CONTROLS = ("picture", "no picture", "another picture")
+CONDITIONS = ("picture", "no picture", "another picture")
+LONGEST_ANSWER = 16
+"""Tokens."""
 
 
 @dataclass(frozen=True)
 class Graded:
-    """One question with the answers under each condition."""
+    """One question under each condition: the greedy answer, and log p of the right one (end token included, nats).
 
+    picture: number of its picture in the set.
+    """
+
+    picture: int
     question: Question
     answers: dict[str, str]
+    log_probability: dict[str, float]
 
-    def right(self, condition: str) -> bool:
+    def right(self, condition: str = "picture") -> bool:
         return normalised(self.answers[condition]) == normalised(self.question.answer)
 
 
@@ -35,62 +44,80 @@ def normalised(answer: str) -> str:
     return " ".join(words.split())
 
 
-def held_out_questions(store: FeatureStore, most: int, seed: int) -> list[tuple[int, Question]]:
-    """A random draw of (picture index, question) pairs, at most `most`."""
-    pairs = [(index, question) for index, sample in enumerate(store.samples) for question in sample.questions]
+def drawn_questions(store: FeatureStore, most: int, seed: int, kinds: Sequence[str] = ()) -> list[tuple[int, Question]]:
+    """A random draw of (picture, question) pairs, at most `most`; only of `kinds` where some are given."""
+    pairs = [(i, q) for i, sample in enumerate(store.samples) for q in sample.questions if not kinds or q.kind in kinds]
     order = np.random.default_rng(seed).permutation(len(pairs))[:most]
     return [pairs[i] for i in order]
 
 
 @torch.no_grad()
-def evaluate(
-    model: LeoMini, processor: LeoProcessor, store: FeatureStore, pairs: Sequence[tuple[int, Question]],
-    batch: int = 32, progress: Callable[[int, int], None] | None = None,
-) -> list[Graded]:  # fmt: skip
-    """Greedy answers under all three conditions. The other picture is the one of the question half the set further on."""
-    graded, half = [], len(pairs) // 2
+def grade(model: LeoMini, processor: LeoProcessor, store: FeatureStore, pairs: Sequence[tuple[int, Question]], batch: int = 32) -> Iterator[list[Graded]]:
+    """Yields one batch after the other. The other picture is the one of the question half the set further on."""
+    half = len(pairs) // 2
     for start in range(0, len(pairs), batch):
         rows = list(pairs[start : start + batch])
         others = [(pairs[(start + offset + half) % len(pairs)][0], question) for offset, (_, question) in enumerate(rows)]
-        answers = {
-            "picture": _answers(model, processor, question_batch(store, processor, rows, answered=False)),
-            "another picture": _answers(model, processor, question_batch(store, processor, others, answered=False)),
-            "no picture": _answers(model, processor, dict(processor([None] * len(rows), [q.text for _, q in rows], prepare=False))),
-        }
-        graded += [Graded(question, {name: answers[name][i] for name in CONTROLS}) for i, (_, question) in enumerate(rows)]
-        if progress is not None:
-            progress(min(start + batch, len(pairs)), len(pairs))
-    return graded
+        results = {}
+        for condition, asked in zip(CONDITIONS, (rows, [(None, q) for _, q in rows], others), strict=True):
+            open_, closed = (_inputs(processor, store, asked, answered) for answered in (False, True))
+            results[condition] = _answers(model, processor, open_), _log_probabilities(model, closed)
+        yield [
+            Graded(picture, question, {c: results[c][0][i] for c in CONDITIONS}, {c: results[c][1][i] for c in CONDITIONS})
+            for i, (picture, question) in enumerate(rows)
+        ]
+
+
+def graded_into(path: Path, model: LeoMini, processor: LeoProcessor, store: FeatureStore, pairs: Sequence, batch: int = 32) -> Iterator[list[Graded]]:
+    """As `grade`, one line of JSON per question appended to `path`; goes on behind the lines that are there."""
+    done = read_graded(path) if path.exists() else []
+    whole = len(done) // batch * batch  # a batch that was cut off is done again
+    if [one.question for one in done] != [question for _, question in pairs[: len(done)]]:
+        raise InputError(f"{path.name} holds answers to other questions: remove it or choose another folder.")
+    path.write_text("".join(_line(one) for one in done[:whole]))
+    if whole:
+        yield done[:whole]
+    for results in grade(model, processor, store, pairs, batch) if not whole else _from(model, processor, store, pairs, batch, whole):
+        with open(path, "a") as file:
+            file.write("".join(_line(one) for one in results))
+        yield results
+
+
+def _from(model, processor, store, pairs, batch: int, first: int) -> Iterator[list[Graded]]:
+    """The batches behind `first`: pairs are turned round, so that "half the set further on" stays the same question."""
+    for number, results in enumerate(grade(model, processor, store, [*pairs[first:], *pairs[:first]], batch)):
+        if first + number * batch >= len(pairs):
+            return
+        yield results[: len(pairs) - first - number * batch]
+
+
+def read_graded(path: Path) -> list[Graded]:
+    """The lines of `graded_into`."""
+    return [Graded(**{**one, "question": Question(**one["question"])}) for one in map(json.loads, path.read_text().splitlines())]
+
+
+def _line(one: Graded) -> str:
+    return json.dumps(asdict(one)) + "\n"
+
+
+def _inputs(processor: LeoProcessor, store: FeatureStore, pairs: Sequence, answered: bool) -> dict:
+    if pairs[0][0] is not None:
+        return model_inputs(question_batch(store, processor, pairs, answered))
+    questions, answers = [q.text for _, q in pairs], [q.answer for _, q in pairs]
+    return model_inputs(dict(processor([None] * len(pairs), questions, answers if answered else None, prepare=False)))
 
 
 def _answers(model: LeoMini, processor: LeoProcessor, inputs: dict) -> list[str]:
     tokenizer = processor.tokenizer
-    inputs = model_inputs(inputs)
-    output = model.generate(**inputs, max_new_tokens=16, do_sample=False, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.eos_token_id)
+    end = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.eos_token_id}
+    output = model.generate(**inputs, max_new_tokens=LONGEST_ANSWER, do_sample=False, **end)
     return [text.strip() for text in tokenizer.batch_decode(output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)]
 
 
-def table(graded: Sequence[Graded], resamples: int = 1000, seed: int = 0) -> list[dict]:
-    """One row per (domain, kind) and one for all: n, share right per condition, and a bootstrap 95 % interval with the picture."""
-    groups = defaultdict(list)
-    for one in graded:
-        groups[(one.question.domain, one.question.kind)].append(one)
-    groups[("all", "all")] = list(graded)
-    rng, rows = np.random.default_rng(seed), []
-    for (domain, kind), members in sorted(groups.items()):
-        right = {name: np.array([one.right(name) for one in members], dtype=float) for name in CONTROLS}
-        draws = rng.choice(right["picture"], size=(resamples, len(members))).mean(axis=1)
-        low, high = np.quantile(draws, [0.025, 0.975])
-        share = {name: float(values.mean()) for name, values in right.items()}
-        rows.append({"domain": domain, "kind": kind, "n": len(members), **share, "interval": [float(low), float(high)]})
-    return rows
-
-
-def markdown(rows: Sequence[dict]) -> str:
-    """The table of `table` for a model card."""
-    lines = ["| domain | question | n | right [95 % interval] | no picture | another picture |", "| --- | --- | --- | --- | --- | --- |"]
-    for row in rows:
-        low, high = row["interval"]
-        cells = (f"{row['picture']:.0%} [{low:.0%}, {high:.0%}]", f"{row['no picture']:.0%}", f"{row['another picture']:.0%}")
-        lines.append(f"| {row['domain']} | {row['kind']} | {row['n']} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+def _log_probabilities(model: LeoMini, inputs: dict) -> list[float]:
+    labels: Tensor = inputs.pop("labels")
+    keep = int((labels != -100).sum(dim=1).max()) + 1
+    logits = model(**inputs, logits_to_keep=keep).logits[:, :-1].float().log_softmax(dim=-1)
+    labels = labels[:, -keep:][:, 1:]
+    chosen = logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
+    return (chosen * (labels != -100)).sum(dim=1).tolist()

@@ -77,15 +77,26 @@ class FeatureStore:
         return self._parts[f"{name}.rows"].shape[1]
 
     def scaling(self, name: str, most: int = 200_000) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation of each channel over (a prefix of) the tokens; a dead channel gets 1."""
+        """Mean and standard deviation of each channel over (a prefix of) the tokens.
+
+        A deviation below the root mean square of all is raised to it: a channel that is nearly always zero (a rare letter
+        late in a word) would otherwise become the loudest one whenever it speaks.
+        """
         rows = self._parts[f"{name}.rows"][:most].float()
         std = rows.std(dim=0)
-        return rows.mean(dim=0), torch.where(std > 1e-3, std, torch.ones_like(std))
+        return rows.mean(dim=0), std.clamp(min=float(std.square().mean().sqrt()))
 
     def standardise_as(self, experts: VisionExperts) -> "FeatureStore":
         """Deliver features as these experts would; returns self."""
         self._scaling = {name: (experts[name].mean.cpu(), experts[name].std.cpu()) for name in self.names}
         return self
+
+    def tokens(self, name: str, index: int, standardised: bool = True) -> tuple[Tensor, Tensor]:
+        """One picture's tokens of one expert (n, d), and their boxes (n, 4) in picture coordinates."""
+        mean, std = self._scaling[name]
+        span = slice(int(self._starts[name][index]), int(self._starts[name][index + 1]))
+        rows = self._parts[f"{name}.rows"][span].float()
+        return (rows - mean) / std if standardised else rows, self._parts[f"{name}.boxes"][span]
 
     def features(self, index: Int[Tensor, "p"]) -> PictureFeatures:
         """Standardised float32 features of the pictures at `index`, padded."""

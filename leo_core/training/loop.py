@@ -36,10 +36,11 @@ class Metrics:
 def train_stage(model: nn.Module, stage: Stage, loss: Loss, folder: Path, save_every: int = 50, clip: float = 1.0) -> Iterator[Metrics]:
     """Run the stage, yielding metrics after each step; resumes from `folder` when a checkpoint of this stage is there.
 
-    Metrics also go to `folder`/STAGE.jsonl. The checkpoint is atomic and holds trained weights, optimizer state and step.
+    Metrics also go to `folder`/STAGE.jsonl. The checkpoint is atomic and holds trained weights, fitted buffers, optimizer
+    state and step: a stopped run ends with the same bits as one that was not.
     """
     groups = set_trainable(model, stage.rates)
-    accelerator = Accelerator()
+    accelerator = Accelerator(mixed_precision={"float32": "no", "bfloat16": "bf16"}[stage.precision])
     optimizer = torch.optim.AdamW(groups, weight_decay=stage.weight_decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_decay(step, stage))
     model, optimizer = accelerator.prepare(model, optimizer)
@@ -48,7 +49,8 @@ def train_stage(model: nn.Module, stage: Stage, loss: Loss, folder: Path, save_e
     started = time.monotonic()
     for step in range(first, stage.steps):
         torch.manual_seed(step)  # dropout of experts and tokens: the same whether or not the run was interrupted
-        value, more = loss(step)
+        with accelerator.autocast():
+            value, more = loss(step)
         accelerator.backward(value)
         accelerator.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
         optimizer.step()
@@ -67,8 +69,14 @@ def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
+def _buffers(model: nn.Module) -> dict[str, Tensor]:
+    """What training fits without gradients (the reducer's "absent" means) travels with the checkpoint too."""
+    parameters = {name for name, _ in model.named_parameters()}
+    return {name: value for name, value in model.state_dict().items() if name not in parameters and name.startswith("reducer.")}
+
+
 def _save(path: Path, model: nn.Module, optimizer, step: int) -> None:
-    tensors = {}
+    tensors = {f"buffer.{name}": value.clone() for name, value in _buffers(model).items()}
     for name, parameter in _trained(model).items():
         tensors[f"weight.{name}"] = parameter.detach()
         for key, value in optimizer.state[parameter].items():
@@ -80,6 +88,8 @@ def _save(path: Path, model: nn.Module, optimizer, step: int) -> None:
 def _resume(path: Path, model: nn.Module, optimizer, schedule) -> int:
     with safe_open(path, "pt") as file, torch.no_grad():
         step = int(file.metadata()["step"])
+        for name, buffer in _buffers(model).items():
+            buffer.copy_(file.get_tensor(f"buffer.{name}"))
         for name, parameter in _trained(model).items():
             parameter.copy_(file.get_tensor(f"weight.{name}"))
             optimizer.state[parameter] = {

@@ -16,7 +16,6 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from leo_core.analysis.tokens import effective_tokens, likeness
 from leo_core.checkpoint import save_model
 from leo_core.config import LeoConfig
 from leo_core.data.samples import Question
@@ -25,17 +24,18 @@ from leo_core.experts.expert import VisionExperts
 from leo_core.model import LeoMini
 from leo_core.processor import LeoProcessor
 from leo_core.reducers import block_means
-from leo_core.training.batches import packed_batch, packed_loss, question_batch
+from leo_core.training.batches import answered, by_domain, model_inputs, packed_batch, packed_loss, question_batch
 from leo_core.training.features import FeatureStore
 from leo_core.training.loop import Metrics, train_stage
 from leo_core.training.ridge import named_cells, ridge
 from leo_core.training.stages import Stage, shuffled
+from leo_core.training.watching import WATCHED, watched
 
 Report = Callable[[Metrics], None]
 RIDGE_PENALTY = 300.0
 LORA = {"r": 16, "lora_alpha": 32, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]}
-PACKED = 5
-"""Questions per picture and row in stage 2."""
+YES_NO_WEIGHT = 0.5
+"""How often a yes/no question is drawn beside one with an open answer: it says least about the picture."""
 
 
 def fit_scaling(experts: VisionExperts, store: FeatureStore) -> None:
@@ -66,19 +66,23 @@ def stage_2(config: LeoConfig, decoder, experts: VisionExperts, processor: LeoPr
     model = LeoMini(replace_reducer(config, KEEP_ALL, PLAIN_DECODER), decoder, experts).train()
     processor.visual_tokens = KEEP_ALL.tokens
     ridge_start(model, processor, store)
+    model.decoder.set_attn_implementation("eager")  # for short rows its backward pass is faster on a CPU than the fused kernel's
     model.decoder = get_peft_model(model.decoder, LoraConfig(**LORA))
     body = model.decoder.get_base_model().base_model
-    order = list(islice(shuffled(len(store), seed=2), stage.steps * stage.batch // PACKED))
+    rows = stage.batch // stage.packed
+    order = list(islice(shuffled(len(store), seed=2), stage.steps * rows))
 
     def loss(step: int) -> tuple[Tensor, dict[str, float]]:
-        pictures = order[step * stage.batch // PACKED : (step + 1) * stage.batch // PACKED]
-        asked = [some_questions(store, index, PACKED, seed=[2, step, index]) for index in pictures]
-        return packed_loss(model, body, packed_batch(store, processor, pictures, asked)), {}
+        pictures = order[step * rows : (step + 1) * rows]
+        asked = [some_questions(store, index, stage.packed, seed=[2, step, index]) for index in pictures]
+        value, right = packed_loss(model, body, packed_batch(store, processor, pictures, asked))
+        return value, by_domain([asked[row][number - 1] for row, number in right], list(right.values()))
 
     for metrics in train_stage(model, stage, loss, folder):
         report(metrics)
     model.decoder.save_pretrained(folder / "adapter")
     model.decoder = model.decoder.merge_and_unload()
+    model.decoder.set_attn_implementation("sdpa")
     model.reducer.set_absent(mean_reduced(model, processor, store))
     model.config.decoder_source = {**config.decoder_source, "adapter": "adapter"}
     save_model(model, done, trained_only=True, extra=[folder / "adapter"])
@@ -91,16 +95,22 @@ def stage_3(stage2: LeoMini, config: LeoConfig, processor: LeoProcessor, store: 
     model = LeoMini(config, stage2.decoder, stage2.vision_experts).train()
     processor.visual_tokens = config.reducer_config.tokens
     start_projector(model, stage2)
-    pairs = [(index, question) for index, sample in enumerate(store.samples) for question in sample.questions]
-    order = list(islice(shuffled(len(pairs), seed=3), stage.steps * stage.batch))
+    order = list(islice(shuffled(len(store), seed=3), stage.steps * stage.batch))
 
     def loss(step: int) -> tuple[Tensor, dict[str, float]]:
-        batch = question_batch(store, processor, [pairs[i] for i in order[step * stage.batch : (step + 1) * stage.batch]])
+        pairs = [(i, some_questions(store, i, 1, seed=[3, step, i])[0]) for i in order[step * stage.batch : (step + 1) * stage.batch]]
+        batch = question_batch(store, processor, pairs)
         if step % 100 == 0:
             model.reducer.set_absent(mean_reduced(model, processor, store))
         longest = int((batch["labels"] != -100).sum(dim=1).max()) + 1
-        output = model(**model_inputs(batch), expert_mask=drop_experts(batch, stage.expert_dropout), logits_to_keep=longest)
-        return output.loss, {"balance": output.balance.item(), **collapse(model, batch, step)}
+        inputs = model_inputs(batch)
+        with torch.autocast(model.device.type, enabled=False):  # weights of a softmax over similarities: not in half precision
+            mask = drop_experts(batch, stage.expert_dropout)
+            inputs["reduced"] = model.reduce(inputs.pop("pictures"), batch["input_ids"], batch["question_mask"], batch["picture_owner"], mask)
+        output = model(**inputs, logits_to_keep=longest)
+        right = by_domain([question for _, question in pairs], answered(output.logits, batch["labels"]))
+        balance = {} if output.balance is None else {"balance": output.balance.item()}
+        return output.loss, {**right, **balance, **(watched(model, batch, inputs) if step % WATCHED == 0 else {})}
 
     for metrics in train_stage(model, stage, loss, folder):
         report(metrics)
@@ -124,14 +134,10 @@ def start_projector(model: LeoMini, stage2: LeoMini) -> None:
     model.projector.load_state_dict({**weights, "positions": positions})
 
 
-def model_inputs(batch: dict) -> dict:
-    """What LeoMini.forward takes of a processor's batch."""
-    return {name: batch[name] for name in ("input_ids", "attention_mask", "question_mask", "pictures", "picture_owner", "labels") if name in batch}
-
-
 def some_questions(store: FeatureStore, index: int, most: int, seed: list[int]) -> list[Question]:
     questions = store.samples[index].questions
-    chosen = np.random.default_rng(seed).permutation(len(questions))[:most]
+    weight = np.array([YES_NO_WEIGHT if question.answer in ("yes", "no") else 1.0 for question in questions])
+    chosen = np.random.default_rng(seed).choice(len(questions), min(most, len(questions)), replace=False, p=weight / weight.sum())
     return [questions[i] for i in chosen]
 
 
@@ -154,20 +160,6 @@ def mean_reduced(model: LeoMini, processor: LeoProcessor, store: FeatureStore, m
         sums = means if sums is None else [a + b for a, b in zip(sums, means, strict=True)]
         chunks += 1
     return tuple(total / chunks for total in sums)
-
-
-@torch.no_grad()
-def collapse(model: LeoMini, batch: dict, step: int, every: int = 20) -> dict[str, float]:
-    """Effective source tokens and likeness of the output tokens, so that a collapse is seen while it happens."""
-    if step % every:
-        return {}
-    text, mask = model.question(batch["input_ids"], batch["question_mask"])
-    reduction = model.reducer.explain(batch["pictures"], text, mask)
-    report = {}
-    for name, weights in zip(model.vision_experts, reduction.weights, strict=True):
-        report[f"effective.{name}"] = effective_tokens(weights).mean().item()
-        report[f"likeness.{name}"] = likeness(weights).mean().item()
-    return report
 
 
 def ship(model: LeoMini, processor: LeoProcessor, folder: Path, adapter: Path) -> None:

@@ -12,7 +12,11 @@ from leo_core.errors import InputError
 
 @dataclass(frozen=True)
 class Stage:
-    """rates: pattern of parameter names -> learning rate; what no pattern matches is frozen. batch: questions per step."""
+    """rates: pattern of parameter names -> learning rate; what no pattern matches is frozen. batch: questions per step.
+
+    packed: questions behind one picture in a row (stage 2 only: CoTR and the routers see the question). precision: of the
+    decoder's matrix products, float32 or bfloat16 (weights and optimizer stay float32).
+    """
 
     name: str
     rates: dict[str, float]
@@ -21,15 +25,17 @@ class Stage:
     warmup: int = 20
     weight_decay: float = 0.0
     expert_dropout: float = 0.0
+    packed: int = 1
+    precision: str = "float32"
 
 
-STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=500, batch=40)
+STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=700, batch=36, packed=3, precision="bfloat16")
 """All tokens, decoder through one LoRA on all its linear layers (merged afterwards), projector from the ridge start."""
 
 STAGE_3 = Stage(
     "stage3",
     {"projector.*": 3e-4, "reducer.*": 5e-4, "decoder.*.lora_a.*": 6e-4, "decoder.*.lora_b.*": 6e-4, "decoder.*.router.*": 6e-4},
-    steps=900, batch=24, expert_dropout=0.1,
+    steps=700, batch=32, expert_dropout=0.1, precision="bfloat16",
 )  # fmt: skip
 """Token reduction: CoTR, MMoE and projector; decoder and experts frozen (the paper's third stage)."""
 

@@ -1,15 +1,18 @@
 """Figures: functions from a trace or plain arrays to a Plotly figure with a title, axes and a caption. No model, no page."""
 
-from studio.figures.contributions import answer_tokens, expert_shares
+from studio.figures.answer_table import answer_table
+from studio.figures.contributions import answer_shares, answer_tokens, expert_shares
 from studio.figures.numbers import token_numbers
 from studio.figures.picture_map import kept_map
+from studio.figures.redraw import code, code_of_all
 from studio.figures.routing_load import expert_norms, load_per_layer, routing_entropy
 from studio.figures.routing_map import routing_map
 from studio.figures.style import notice, template
+from studio.figures.table import csv_text, table
 from studio.figures.terms import likeness_matrix, term_shares
 from studio.figures.token_text import visible
 
 __all__ = [
-    "answer_tokens", "expert_norms", "expert_shares", "kept_map", "likeness_matrix", "load_per_layer", "notice", "routing_entropy", "routing_map",
-    "template", "term_shares", "token_numbers", "visible",
+    "answer_shares", "answer_table", "answer_tokens", "code", "code_of_all", "csv_text", "expert_norms", "expert_shares", "kept_map",
+    "likeness_matrix", "load_per_layer", "notice", "routing_entropy", "routing_map", "table", "template", "term_shares", "token_numbers", "visible",
 ]  # fmt: skip

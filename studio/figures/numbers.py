@@ -6,16 +6,21 @@ from jaxtyping import Float
 from leo_core.tracing.trace import ExpertTrace, Trace
 
 
+def _known(values: np.ndarray) -> np.ndarray:
+    """Values in float64; what is no finite number counts as 0."""
+    return np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+
+
 def effective_tokens(weights: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b"]:
     """exp(entropy) along the last axis: 1 = one source token, n = all equally. 0 for a row without weight; NaN is left out."""
-    weights = np.nan_to_num(np.asarray(weights, dtype=np.float64), nan=0.0)
+    weights = _known(weights)
     entropy = -(weights * np.log(np.where(weights > 0, weights, 1.0))).sum(axis=-1)
     return np.where(weights.sum(axis=-1) > 0, np.exp(entropy), 0.0)
 
 
 def cosines(weights: Float[np.ndarray, "v n"]) -> Float[np.ndarray, "v v"]:
     """Cosine between the rows of all output tokens; NaN for a row without weight."""
-    weights = np.nan_to_num(np.asarray(weights, dtype=np.float64), nan=0.0)
+    weights = _known(weights)
     length = np.linalg.norm(weights, axis=1, keepdims=True)
     rows = np.divide(weights, length, out=np.full_like(weights, np.nan), where=length > 0)
     return rows @ rows.T
@@ -32,7 +37,7 @@ def likeness(weights: Float[np.ndarray, "v n"]) -> float:
 
 def area_holding(share: Float[np.ndarray, "n"], areas: Float[np.ndarray, "n"], picture_area: float, part: float) -> float:
     """Share of the picture, 0..1, under the fewest tokens that hold `part` of the mass. Overlaps count once each, capped at 1."""
-    share = np.nan_to_num(np.asarray(share, dtype=np.float64), nan=0.0)
+    share = _known(share)
     order = np.argsort(-share, kind="stable")
     running = np.cumsum(share[order])
     if not len(running) or running[-1] <= 0:
@@ -42,11 +47,11 @@ def area_holding(share: Float[np.ndarray, "n"], areas: Float[np.ndarray, "n"], p
 
 
 def mass(one: ExpertTrace, token: int | None = None) -> Float[np.ndarray, "n"]:
-    """Share of each source token in one output token (0-based), or in all of them together.
+    """Share of each source token in one output token (0-based), or in all of them together; NaN for what is no finite number.
 
     Raises IndexError for an output token beyond v.
     """
-    weights = np.asarray(one.weights, dtype=np.float64)
+    weights = np.where(np.isfinite(one.weights), np.asarray(one.weights, dtype=np.float64), np.nan)
     if token is not None and not 0 <= token < len(weights):
         raise IndexError(f"Output tokens run from 0 to {len(weights) - 1}; got {token}.")
     return weights.mean(axis=0) if token is None else weights[token]

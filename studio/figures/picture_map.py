@@ -8,12 +8,15 @@ from leo_core.tracing.trace import ExpertTrace, Trace
 from studio.figures.numbers import mass, token_numbers
 from studio.figures.picture_ground import has_content, lay_picture, mark_unseen
 from studio.figures.picture_paint import Colours, paint
-from studio.figures.style import DIVERGING, SEQUENTIAL, finish, notice
+from studio.figures.redraw import redrawable
+from studio.figures.style import DIVERGING, OVER, SEQUENTIAL, bar_across, finish, notice, of_several, place_bar
 
+_BELOW = 64  # pixels for ticks and title of the lower axis
 TERMS = {"query": "query", "self": "self_", "cross": "cross", "text": "text"}
 """Names of the four score terms, and of their fields in a trace."""
 
 
+@redrawable
 def kept_map(
     trace: Trace, expert: str, picture: int = 0, token: int | None = None, term: str = "total", opacity: float = 0.65, dark: bool = False
 ) -> go.Figure:
@@ -29,31 +32,35 @@ def kept_map(
     if not trace.pictures:
         return notice("The question came without a picture: there is nothing to look at.", f"{expert}: {what}", dark)
     one = trace.of_expert(expert, picture)
-    title = f"{one.name} ({one.domain}): {what} of {which}, picture {picture + 1}"
+    title = f"{one.name} ({one.domain}): {what} of {which}{of_several(trace, picture)}"
     values = _values(one, token, term)
     trouble = _trouble(one, values, term)
     if trouble:
         return notice(trouble, title, dark)
 
     fig = go.Figure()
-    height = lay_picture(fig, trace.pictures[picture], dark)
+    plot = lay_picture(fig, trace.pictures[picture], dark)
     colours = _colours(values[one.geometry.placed], term)
     steps = paint(fig, one.geometry, values, colours, opacity)
     unseen = mark_unseen(fig, one.geometry, dark)
     caption = _caption(trace, one, values, token, term, unseen) + steps
-    legend = any(trace.showlegend for trace in fig.data)
-    fig.update_layout(legend=dict(x=0, y=1.01, yanchor="bottom", orientation="h"), margin_t=84 if legend else 56)
-    return finish(fig, title, caption, dark, height)
+    top = OVER + (26 if any(trace.showlegend for trace in fig.data) else 0)
+    fig.update_layout(legend=dict(x=0, y=1.01, yanchor="bottom", orientation="h"), margin=dict(t=top, b=_BELOW))
+    place_bar(fig, top, plot)
+    return finish(fig, title, caption, dark, plot + top + _BELOW)
 
 
 def _values(one: ExpertTrace, token: int | None, term: str) -> Float[np.ndarray, "n"] | None:
+    """What to draw; NaN for all that is no finite number, None where the term was not recorded."""
     if term == "total":
-        return mass(one, token)
-    scores = getattr(one, TERMS[term])
-    if scores is None:
-        return None
-    scores = np.asarray(scores, dtype=np.float64)
-    return scores if scores.ndim == 1 else scores.mean(axis=0) if token is None else scores[token]
+        values = mass(one, token)
+    else:
+        scores = getattr(one, TERMS[term])
+        if scores is None:
+            return None
+        scores = np.asarray(scores, dtype=np.float64)
+        values = scores if scores.ndim == 1 else scores.mean(axis=0) if token is None else scores[token]
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _trouble(one: ExpertTrace, values: np.ndarray | None, term: str) -> str | None:
@@ -75,9 +82,9 @@ def _colours(values: np.ndarray, term: str) -> Colours:
     low, high, mean = np.nanmin(values), np.nanmax(values), np.nanmean(values)
     if term == "total":
         top = float(high) * (2 if _constant(values) else 1) or 1.0  # a flat map takes the middle of the scale
-        return Colours(0.0, top, SEQUENTIAL, dict(title_text="share of<br>the mass", tickformat=".2~%"), "of the mass")
-    reach = float(max(high - mean, mean - low)) or 1.0
-    bar = dict(title_text="score,<br>not weight<br>(no unit)", tickformat=".3~g")
+        return Colours(0.0, top, SEQUENTIAL, bar_across("share of the mass", tickformat=".2~%"), "of the mass")
+    reach = max(1.0, abs(float(mean))) if _constant(values) else float(max(high - mean, mean - low)) or 1.0  # no colours from rounding
+    bar = bar_across("score, not weight (no unit)", tickformat=".3~g")
     return Colours(float(mean - reach), float(mean + reach), DIVERGING, bar, "(score, not weight)")
 
 

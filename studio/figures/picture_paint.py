@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 
 from leo_core.geometry import Geometry
 from studio.figures.style import at, hatched, outlines, scale
+from studio.figures.table import plain
 
 BINS = 24
 """Steps of colour where tokens are polygons of their own: one drawn path per step stays fast."""
@@ -68,7 +69,8 @@ def _paint_lattice(fig, x, y, cells, values, colours: Colours, opacity: float) -
     fig.add_trace(
         go.Heatmap(
             x=x, y=y, z=drawn, zmin=colours.low, zmax=colours.high, opacity=opacity, hoverongaps=False, hovertemplate=hover,
-            customdata=np.stack([cells + 1, rows + 1, columns + 1], axis=-1), **colours.keywords,
+            customdata=np.stack([cells + 1, rows + 1, columns + 1], axis=-1), meta={"columns": ["source token", "row", "column"]},
+            **colours.keywords,
         )
     )  # fmt: skip
 
@@ -80,13 +82,15 @@ def _paint_polygons(fig, geometry: Geometry, values, colours: Colours, opacity: 
     for one in np.unique(bins):  # light ones first, so that the heaviest lie on top where tokens overlap
         x, y = outlines(geometry.polygons[known[bins == one]])
         fill = at(colours.colours, (one + 0.5) / BINS, opacity)
-        fig.add_trace(go.Scatter(x=x, y=y, mode="lines", line_width=0, fill="toself", fillcolor=fill, hoverinfo="skip", showlegend=False))
+        fig.add_trace(go.Scatter(x=x, y=y, mode="lines", line_width=0, fill="toself", fillcolor=fill, hoverinfo="skip", showlegend=False,
+                                 meta={"scaffold": True}))  # fmt: skip
+    columns = ["source token", plain(colours.bar["title"]["text"]), *(f"{axis}{corner}" for corner in range(1, 5) for axis in "xy")]
     centres = geometry.polygons[known].mean(axis=1)
     marker = dict(color=values[known], cmin=colours.low, cmax=colours.high, opacity=0, size=12, **colours.keywords)
     fig.add_trace(
         go.Scatter(
             x=centres[:, 0], y=centres[:, 1], mode="markers", marker=marker, showlegend=False, name="values",
-            customdata=np.stack([known + 1, values[known]], axis=-1),
+            customdata=np.column_stack([known + 1, values[known], geometry.polygons[known].reshape(-1, 8)]), meta={"columns": columns},
             hovertemplate="source token %{customdata[0]}<br>%{customdata[1]:.4~g} " + colours.unit + "<extra></extra>",
         )
     )  # fmt: skip

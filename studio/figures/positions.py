@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int
 
 from leo_core.tracing.trace import ROLES, Trace
-from studio.figures.token_text import clipped, escaped, readable
+from studio.figures.token_text import clipped, escaped, labels
 
 PHASES = {"all": "prefill and decode", "prefill": "prefill", "decode": "decode"}
 NOTHING_FITS = "No position of this run fits the chosen roles and phase."
@@ -47,19 +47,19 @@ def trouble(trace: Trace, count: int) -> str | None:
 def names(trace: Trace) -> list[str]:
     """What to call each position, unescaped: its token, or its number within a picture (1-based)."""
     called, seen = [], {}
-    for token, role, picture in zip(trace.token_bytes, trace.roles, trace.picture_index, strict=True):
+    for label, role, picture in zip(labels(trace.token_bytes), trace.roles, trace.picture_index, strict=True):
         if ROLES[role] == "picture":
             seen[picture] = seen.get(picture, 0) + 1
             called.append(f"picture {picture + 1} · {seen[picture]}")
         else:
-            called.append(readable(token))
+            called.append(label.text)
     return called
 
 
-def ticks(labels: Sequence[str], most: int = 60) -> dict:
+def ticks(called: Sequence[str], most: int = 60) -> dict:
     """Axis settings that put labels at 0, 1, 2, ...: short ones, and no more than `most` of them."""
-    places = np.arange(0, len(labels), max(1, -(-len(labels) // most)))
-    return {"tickvals": places, "ticktext": [escaped(clipped(labels[i])) for i in places]}
+    places = np.arange(0, len(called), max(1, -(-len(called) // most)))
+    return {"tickvals": places, "ticktext": [escaped(clipped(called[i])) for i in places]}
 
 
 def layer_labels(trace: Trace) -> list[str]:

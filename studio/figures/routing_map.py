@@ -8,7 +8,8 @@ from jaxtyping import Float
 
 from leo_core.tracing.trace import ROLES, Trace
 from studio.figures.positions import layer_labels, names, select, ticks, trouble, words
-from studio.figures.style import category, finish, ground, hatched, ink, mixed, notice, scale
+from studio.figures.redraw import redrawable
+from studio.figures.style import bar_across, category, finish, ground, hatched, ink, mixed, name_axis, notice, place_bar, scale
 from studio.figures.token_text import escaped
 
 QUANTITIES = {
@@ -17,10 +18,13 @@ QUANTITIES = {
     "norm": ("relative norm", "the routed expert that added most; strength: |c B A x| / |f_ORI(x)|, the general expert left out"),
 }
 
+_OVER = 140  # pixels above the map for title, colour bar and names of roles; the legend comes on top
+
 FAINT = 0.3
 """Part of an expert's colour at the weak end of its scale; the rest is the paper's."""
 
 
+@redrawable
 def routing_map(
     trace: Trace, experts: Sequence[int] | None = None, roles: Sequence[str] | None = None, phase: str = "all",
     quantity: str = "probability", dark: bool = False,
@@ -49,7 +53,7 @@ def routing_map(
     fig = go.Figure()
     for expert in range(values.shape[-1]):
         if expert in wanted:
-            _add_expert(fig, expert, np.where(leader == expert, strength, np.nan), low, high, dark)
+            _add_expert(fig, expert, np.where(leader == expert, strength, np.nan), bar, low, high, dark)
     _add_strength_bar(fig, bar, low, high, dark)
     _add_unknown(fig, known)
     _add_hover(fig, trace, positions)
@@ -62,16 +66,19 @@ def routing_map(
         f"Colour: {meaning}. {words(trace, roles, phase, read)}; {values.shape[-1]} routed experts, top {trace.routing.top_k}."
         f"{shown}{unread} An answer token was predicted by the position before it: the column under its name is the position that reads it."
     )
-    extra = _place_legend(fig, values.shape[-1])
-    return finish(fig, title, caption, dark, height=int(np.clip(12 * len(values), 180, 620)) + 230 + extra)
+    height = _place_legend(fig, values.shape[-1], int(np.clip(12 * len(values), 180, 620)))
+    return finish(fig, title, caption, dark, height)
 
 
-def _place_legend(fig: go.Figure, experts: int) -> int:
-    """Beside the map while there is room above the colour bar, else over it. Returns the height in pixels that this takes."""
-    beside, extra = experts <= 4, 0 if experts <= 4 else 24 * -(-experts // 6)
-    over = {} if beside else dict(x=0, y=1.06, yanchor="bottom", orientation="h")
-    fig.update_layout(margin=dict(t=84 + extra, r=150), legend=dict(itemsizing="constant", itemclick=False, itemdoubleclick=False, **over))
-    return extra
+def _place_legend(fig: go.Figure, experts: int, height: int) -> int:
+    """Title, colour bar, legend and role names above each other, over a map that keeps the whole width. Returns the figure's height."""
+    over = _OVER + 20 * -(-experts // 3)
+    fig.update_layout(
+        margin=dict(t=over),
+        legend=dict(itemsizing="constant", itemclick=False, itemdoubleclick=False, x=0, y=1 + 22 / height, yanchor="bottom", orientation="h"),
+    )
+    place_bar(fig, over, height)
+    return height + over + 110
 
 
 def _values(trace: Trace, quantity: str) -> Float[np.ndarray, "l s e"]:
@@ -90,19 +97,20 @@ def _ends(strength: np.ndarray, quantity: str, experts: int) -> tuple[float, flo
     return 0.0, float(strength.max(initial=0.0)) or 1.0
 
 
-def _add_expert(fig: go.Figure, expert: int, z: np.ndarray, low: float, high: float, dark: bool) -> None:
+def _add_expert(fig: go.Figure, expert: int, z: np.ndarray, value: str, low: float, high: float, dark: bool) -> None:
     colour = category(expert, dark)
     faint = mixed(colour, ground(dark), FAINT)
-    fig.add_trace(go.Heatmap(z=z, zmin=low, zmax=high, colorscale=scale([faint, colour]), showscale=False, hoverinfo="skip", xgap=1))
+    fig.add_trace(go.Heatmap(z=z, zmin=low, zmax=high, colorscale=scale([faint, colour]), showscale=False, hoverinfo="skip",
+                             xgap=int(z.shape[1] <= 60), name=f"expert {expert + 1}", meta={"value": value}))  # fmt: skip
     square = dict(symbol="square", size=12, color=colour)
     fig.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=square, name=f"expert {expert + 1}", showlegend=True))
 
 
 def _add_strength_bar(fig: go.Figure, title: str, low: float, high: float, dark: bool) -> None:
     grey = "#7d8592"
-    bar = dict(title_text=f"{title.replace(' ', '<br>', 1)}<br>(no unit)", y=0, yanchor="bottom", len=0.6, x=1.02, xanchor="left", tickformat=".2~g")
+    bar = {**bar_across(f"{title} (no unit)", tickformat=".2~g"), "len": 0.6, "x": 0.0, "xanchor": "left"}
     marker = dict(color=[low], cmin=low, cmax=high, colorscale=scale([mixed(grey, ground(dark), FAINT), grey]), showscale=True, colorbar=bar)
-    fig.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=marker, showlegend=False, hoverinfo="skip"))
+    fig.add_trace(go.Scatter(x=[None], y=[None], mode="markers", marker=marker, showlegend=False, hoverinfo="skip", name="strength"))
 
 
 def _add_unknown(fig: go.Figure, known: np.ndarray) -> None:
@@ -129,7 +137,7 @@ def _add_hover(fig: go.Figure, trace: Trace, positions: np.ndarray) -> None:
     fig.add_trace(
         go.Heatmap(
             z=np.zeros((len(layers), len(positions)), dtype=np.float32), opacity=0, showscale=False, customdata=numbers,
-            text=[column] * len(layers), hovertemplate=template, name="hover",
+            text=[column] * len(layers), hovertemplate=template, name="hover", meta={"scaffold": True},
         )
     )  # fmt: skip
 
@@ -143,14 +151,16 @@ def _add_roles(fig: go.Figure, trace: Trace, positions: np.ndarray, dark: bool) 
             fig.add_shape(type="line", x0=start - 0.5, x1=start - 0.5, y0=0, y1=1.03, yref="paper", line=dict(color=ink(dark), width=1))
         role, picture = keys[start]
         text = role if picture < 0 else f"picture {picture + 1}"
-        if (end - start) / len(keys) > 0.013 * len(text):
+        if (end - start) / len(keys) > 0.02 * len(text):
             fig.add_annotation(x=(start + end - 1) / 2, y=1.0, yref="paper", yanchor="bottom", text=text, showarrow=False, font_size=11)
 
 
 def _add_axes(fig: go.Figure, trace: Trace, positions: np.ndarray) -> None:
     called, layers = names(trace), layer_labels(trace)
+    name_axis(fig, "x", {"position": (positions + 1).tolist(), "token": [called[p] for p in positions]})
+    name_axis(fig, "y", {"layer": layers})
     fig.update_xaxes(
         title_text="token (one column per position)", range=[-0.5, len(positions) - 0.5], showgrid=False, zeroline=False, tickangle=-90,
-        tickfont_size=10, **ticks([called[p] for p in positions]),
+        tickfont_size=9, **ticks([called[p] for p in positions], most=48),
     )  # fmt: skip
     fig.update_yaxes(title_text="layer", range=[-0.5, len(layers) - 0.5], showgrid=False, zeroline=False, **ticks(layers, most=16))

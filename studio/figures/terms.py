@@ -6,17 +6,19 @@ import plotly.graph_objects as go
 from leo_core.tracing.trace import Trace
 from studio.figures.numbers import cosines, likeness
 from studio.figures.picture_map import TERMS
-from studio.figures.style import SEQUENTIAL, category, finish, hatched, ink, notice, scale
+from studio.figures.redraw import redrawable
+from studio.figures.style import OVER, SEQUENTIAL, bar_across, category, finish, hatched, ink, notice, of_several, place_bar, scale
 
 _MEANING = {"query": "query", "self": "self:<br>own tokens", "cross": "cross: other<br>experts", "text": "text:<br>question"}
 
 
+@redrawable
 def term_shares(trace: Trace, expert: str, picture: int = 0, dark: bool = False) -> go.Figure:
     """Standard deviation over source tokens of each score term: what does not vary over tokens decides nothing.
 
     query has one row per output token: the bar is the mean of their deviations, the whisker their range.
     """
-    title = f"{expert}: which term decides, picture {picture + 1}"
+    title = f"{expert}: which term decides{of_several(trace, picture)}"
     if not trace.pictures:
         return notice("The question came without a picture: there are no terms.", title, dark)
     one = trace.of_expert(expert, picture)
@@ -52,9 +54,10 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if np.isfinite(value) else "not evaluated"
 
 
+@redrawable
 def likeness_matrix(trace: Trace, expert: str, picture: int = 0, dark: bool = False) -> go.Figure:
     """Cosine between the weights of every two output tokens, v x v."""
-    title = f"{expert}: how alike output tokens are, picture {picture + 1}"
+    title = f"{expert}: how alike output tokens are{of_several(trace, picture)}"
     if not trace.pictures:
         return notice("The question came without a picture: there are no output tokens.", title, dark)
     one = trace.of_expert(expert, picture)
@@ -65,7 +68,7 @@ def likeness_matrix(trace: Trace, expert: str, picture: int = 0, dark: bool = Fa
     place = np.arange(1, v + 1)
     fig = go.Figure(
         go.Heatmap(
-            x=place, y=place, z=pairs, zmin=0, zmax=1, colorscale=scale(SEQUENTIAL), colorbar_title_text="cosine<br>(0 to 1)",
+            x=place, y=place, z=pairs, zmin=0, zmax=1, colorscale=scale(SEQUENTIAL), colorbar=bar_across("cosine (0 to 1)"),
             hoverongaps=False, hovertemplate="output tokens %{x} and %{y}<br>cosine %{z:.3f}<extra></extra>",
         )
     )  # fmt: skip
@@ -74,11 +77,15 @@ def likeness_matrix(trace: Trace, expert: str, picture: int = 0, dark: bool = Fa
         square = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
         fig.add_trace(hatched(empty[:, None, ::-1] + square))
         fig.update_layout(legend=dict(x=0, y=1.01, yanchor="bottom", orientation="h"))
-    step = max(1, v // 16)
+    top = OVER + (26 if len(empty) else 0)
+    fig.update_layout(margin_t=top)
+    place_bar(fig, top, 420)
+    step = max(1, -(-v // 10))
     fig.update_xaxes(title_text="output token", range=[0.5, v + 0.5], constrain="domain", showgrid=False, tickvals=place[::step])
-    fig.update_yaxes(title_text="output token", range=[v + 0.5, 0.5], scaleanchor="x", constrain="domain", showgrid=False, tickvals=place[::step])
+    fig.update_yaxes(title_text="output token", range=[v + 0.5, 0.5], showgrid=False, tickvals=place[::step])
+    fig.update_yaxes(scaleanchor="x", constrain="domain", constraintoward="top")
     caption = (
         f"Vision expert '{one.name}' ({one.domain}), picture {picture + 1}: cosine between the weights (soft) of every two of {v} output tokens over "
         f"n = {n} source tokens; mean of different pairs {likeness(one.weights):.2f}. 1 everywhere means that all output tokens look at the same."
     )
-    return finish(fig, title, caption, dark, height=520)
+    return finish(fig, title, caption, dark, height=420 + top + 64)

@@ -1,10 +1,12 @@
 """Vision experts: what each contributed to this answer, by leaving it out, by Shapley values, and by captum's gradients."""
 
 import gradio as gr
+import plotly.graph_objects as go
 
 from leo_core.errors import LeoError
 from leo_core.tracing.trace import Trace
-from studio.figures import answer_tokens, expert_shares, notice
+from studio.export.panel import add_export
+from studio.figures import answer_shares, answer_tokens
 from studio.html import caption, note, table
 from studio.session import Session
 
@@ -16,7 +18,7 @@ def build(session: Session, trace: gr.State, dark: gr.Checkbox):
         "Shapley values share out the whole gain; leave-one-out asks what is lost without one expert."
     )
     shares, shares_caption = gr.Plot(show_label=False, elem_id="leo-shares"), gr.HTML()
-    tokens, tokens_caption = gr.Plot(show_label=False), gr.HTML()
+    tokens, tokens_caption = gr.Plot(show_label=False, elem_id="leo-answer-tokens"), gr.HTML()
     with gr.Row():
         without = gr.Button("Answers without each expert", elem_id="leo-without")
         gradients = gr.Button("Integrated gradients", elem_id="leo-gradients")
@@ -24,21 +26,19 @@ def build(session: Session, trace: gr.State, dark: gr.Checkbox):
     inputs, outputs = [trace, dark], [shares, shares_caption, tokens, tokens_caption, more]
     for button, measure in ((without, _without), (gradients, _gradients)):
         button.click(_measuring(measure, session), trace, [trace, more], concurrency_id="model", concurrency_limit=1)
+    add_export("experts", {"contributions": "leo-shares", "answer tokens": "leo-answer-tokens"}, drawn, inputs)
     return draw, inputs, outputs
 
 
 def draw(trace: Trace, dark: bool):
     """Both figures and what was measured on demand."""
-    values = trace.analyses.get("contributions")
-    if values is None:
-        first = notice("Not measured for this run: it was stopped, or came without contributions.", "Vision experts", dark=dark)
-    else:
-        first = expert_shares(
-            values["names"], values["shapley"], values["leave_one_out"], values["input_x_gradient"],
-            (values["v_all"], values["v_none"]), values["completeness_error"], dark=dark,
-        )  # fmt: skip
-    second = answer_tokens(trace, dark=dark)
-    return first, caption(first), second, caption(second), measured_on_demand(trace)
+    parts = [part for figure in drawn(trace, dark) for part in (figure, caption(figure))]
+    return *parts, measured_on_demand(trace)
+
+
+def drawn(trace: Trace, dark: bool) -> list[go.Figure]:
+    """The tab's figures: contributions and answer tokens."""
+    return [answer_shares(trace, dark=dark), answer_tokens(trace, dark=dark)]
 
 
 def measured_on_demand(trace: Trace) -> str:

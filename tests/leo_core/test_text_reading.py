@@ -1,4 +1,4 @@
-"""Reading: oriented boxes from a probability map, strips cut along them, and one token for each column."""
+"""Reading: oriented boxes from a probability map, strips cut along them, and one token for each word."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,11 @@ from PIL import Image
 
 from leo_core.experts.expert import MAX_TOKENS, VisionExperts
 from leo_core.experts.pixels import PixelSettings
-from leo_core.experts.reading import FIXED_COLUMNS, FIXED_STRIPS, MOST_COLUMNS, MOST_STRIPS, ReadingExpert, column_polygons, cut_strip, strip_columns
+from leo_core.experts.spelling import WIDTH, spelled
+from leo_core.experts.strips import MOST_COLUMNS, MOST_STRIPS, cut_strip, part_of_strip, strip_columns
 from leo_core.experts.text_boxes import UNCLIP, text_boxes
-from leo_core.geometry import polygon_areas, rectangles
+from leo_core.experts.words import WordExpert
+from leo_core.geometry import polygon_areas
 
 
 def corners(centre, length, height, degrees) -> np.ndarray:
@@ -26,6 +28,10 @@ def paint(shape, rectangle, value=0.9) -> np.ndarray:
     for start, end in zip(rectangle, np.roll(rectangle, -1, axis=0), strict=True):
         inside &= (end[0] - start[0]) * (y - start[1]) - (end[1] - start[1]) * (x - start[0]) >= 0
     return inside * value
+
+
+def columns_of(box, count) -> np.ndarray:
+    return np.stack([part_of_strip(box, index / count, (index + 1) / count) for index in range(count)])
 
 
 def grown(centre, length, height, degrees) -> np.ndarray:
@@ -78,7 +84,7 @@ def test_dust_and_faint_boxes_are_left_out_and_lines_come_in_order():
 @pytest.mark.parametrize("columns", [2, 7])
 def test_column_polygons_tile_their_box(degrees, columns):
     box = corners((50, 40), 60, 15, degrees)
-    polygons = column_polygons(box, columns)
+    polygons = columns_of(box, columns)
     assert polygon_areas(polygons) == pytest.approx([60 * 15 / columns] * columns)
     assert polygons[0][[0, 3]] == pytest.approx(box[[0, 3]]) and polygons[-1][[1, 2]] == pytest.approx(box[[1, 2]])
     assert polygons[1:, [0, 3]] == pytest.approx(polygons[:-1, [1, 2]])
@@ -96,7 +102,7 @@ def test_a_strip_shows_the_box_turned_upright(degrees):
     box = corners((100, 100), 96, 48, degrees)
     array = np.zeros((200, 200, 3), np.uint8)
     for index, colour in ((slice(0, 6), (255, 0, 0)), (slice(6, 11), (0, 0, 255)), (slice(11, 12), (0, 255, 0))):
-        for polygon in column_polygons(box, 12)[index]:
+        for polygon in columns_of(box, 12)[index]:
             array[paint((200, 200), polygon, 1) > 0] = colour
     strip = np.asarray(cut_strip(Image.fromarray(array), box, 12)).astype(int)
     assert strip.shape == (48, 96, 3)
@@ -104,11 +110,17 @@ def test_a_strip_shows_the_box_turned_upright(degrees):
 
 
 class Recogniser:
-    """Stands for a graph: features of a column are its mean colours."""
+    """Stands for a graph: red, green and blue columns are the letters r, g and B; dark ones blank, white ones spaces."""
+
+    metadata = {"character": "r\ng\nB"}
 
     def __call__(self, pixels):
         assert pixels.shape[2] == 48
-        return [pixels.reshape(1, 3, 48, -1, 8).mean(axis=(2, 4)).transpose(0, 2, 1)]
+        colour = pixels.reshape(1, 3, 48, -1, 8).mean(axis=(2, 4))[0].T
+        bright = colour.max(axis=1) > 0.4
+        grey = np.ptp(colour, axis=1) < 0.3
+        classes = np.where(~bright, 0, np.where(grey, 4, 1 + colour.argmax(axis=1)))
+        return [0.9 * np.eye(5, dtype=np.float32)[classes][None] + 0.02]
 
 
 class Detector:
@@ -123,44 +135,64 @@ class Detector:
         return [np.zeros((1, 5, 2, 2)), self.map[None, None]]
 
 
-def expert(*boxes) -> ReadingExpert:
+def expert(*boxes) -> WordExpert:
     plain = PixelSettings((96, 160), mean=(0, 0, 0), std=(1, 1, 1))
-    return ReadingExpert("reading", "reading", 3, Detector(*boxes), plain, Recogniser(), plain)
+    return WordExpert("reading", "reading", Detector(*boxes), plain, Recogniser(), plain)
 
 
-def test_boxes_of_the_map_are_scaled_to_the_picture_and_give_one_token_a_column():
-    picture = Image.effect_noise((300, 300), 90).convert("RGB")
-    reader = expert(corners((75, 30), 60, 8, 0), corners((60, 70), 30, 8, 0))
+def striped(*bars) -> Image.Image:
+    """A black picture of 300 x 300 with bars (x0, x1, y0, y1, colour)."""
+    array = np.zeros((300, 300, 3), np.uint8)
+    for x0, x1, y0, y1, colour in bars:
+        array[y0:y1, x0:x1] = colour
+    return Image.fromarray(array)
+
+
+RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
+LINE = corners((75, 30), 120, 6, 0)
+SECOND = corners((75, 70), 120, 6, 0)
+
+
+def test_words_are_read_where_they_stand():
+    picture = striped((40, 60, 60, 120, RED), (75, 95, 60, 120, GREEN), (115, 135, 60, 120, WHITE), (150, 170, 60, 120, BLUE), (60, 90, 180, 240, BLUE))
+    reader = expert(LINE, SECOND)
+    words = [word for word, _ in reader.read(picture)]
+    assert [(word.text, word.strip) for word in words] == [("rg", 0), ("B", 0), ("B", 1)]
     prepared = reader.prepare(picture)
-    boxes = [grown((75, 30), 60, 8, 0) * (2, 3), grown((60, 70), 30, 8, 0) * (2, 3)]
-    assert np.abs(reader.boxes(picture) - boxes).max() < 6
-    columns = [strip_columns(box) for box in reader.boxes(picture)]
-    assert [strip.shape for strip in prepared.pixels] == [(3, 48, count * 8) for count in columns]
-    assert len(prepared.geometry) == sum(columns) and prepared.geometry.grid is None
-    assert prepared.geometry.token_at(150, 90) == columns[0] // 2 - 1 + columns[0] % 2 or prepared.geometry.token_at(150, 90) == columns[0] // 2
-    assert prepared.geometry.token_at(120, 210) >= columns[0]
-    assert prepared.geometry.token_at(20, 20) is None and prepared.geometry.unseen_share() > 0.5
-    assert prepared.geometry.areas.sum() == pytest.approx(polygon_areas(reader.boxes(picture)).sum())
+    assert len(prepared.geometry) == 3 and prepared.geometry.grid is None
+    assert [prepared.geometry.token_at(*at) for at in ((50, 90), (85, 90), (160, 90), (75, 210))] == [0, 0, 1, 2]
+    assert prepared.geometry.token_at(250, 90) is None and prepared.geometry.unseen_share() > 0.5
+    features = reader.raw_features([prepared])[0]
+    assert features.shape == (3, WIDTH)
+    assert [(one.text, one.strip) for one in map(spelled, features.numpy())] == [("rg", 0), ("b", 0), ("b", 1)]
+    for word, polygon in zip(words, prepared.geometry.polygons, strict=True):
+        assert polygon == pytest.approx(word.polygon)
 
 
-def test_without_text_the_picture_is_read_in_equal_strips():
-    picture = Image.effect_noise((90, 50), 90).convert("RGB")
-    reader = expert()
-    features = VisionExperts([reader])({"reading": [reader.prepare(picture)]})
-    assert features.features[0].shape == (1, FIXED_STRIPS * FIXED_COLUMNS, 3)
-    geometry = features.geometries[0][0]
-    assert geometry.unseen_share() == 0 and geometry.areas.sum() == pytest.approx(90 * 50)
-    assert geometry.token_at(1, 1) == 0 and geometry.token_at(89, 49) == FIXED_STRIPS * FIXED_COLUMNS - 1
-    assert geometry.polygons == pytest.approx(rectangles([[4.5 * c, 12.5 * r, 4.5 * (c + 1), 12.5 * (r + 1)] for r in range(4) for c in range(20)]))
+def test_where_nothing_is_read_one_token_covers_the_picture():
+    for picture, reader in ((striped(), expert()), (striped(), expert(LINE))):
+        prepared = reader.prepare(picture)
+        assert len(prepared.geometry) == 1 and prepared.geometry.unseen_share() == 0
+        assert spelled(reader.raw_features([prepared])[0][0].numpy()).text == ""
 
 
 def test_pictures_with_unequal_text_are_padded_behind_and_masked():
-    reader, other = expert(corners((75, 30), 60, 8, 0)), expert()
-    pictures = [Image.effect_noise((300, 300), 90).convert("RGB"), Image.effect_noise((90, 50), 90).convert("RGB")]
-    prepared = [reader.prepare(pictures[0]), other.prepare(pictures[1])]
+    reader, other = expert(LINE), expert()
+    prepared = [reader.prepare(striped((40, 60, 60, 120, RED), (110, 130, 60, 120, WHITE), (170, 190, 60, 120, RED))), other.prepare(striped())]
     features = VisionExperts([reader])({"reading": prepared})
-    assert features.masks[0].sum(1).tolist() == [len(one.geometry) for one in prepared]
+    assert features.masks[0].sum(1).tolist() == [2, 1]
     for row, one in enumerate(prepared):
         alone = reader.raw_features([one])[0]
         torch.testing.assert_close(features.features[0][row, : len(alone)], alone)
         torch.testing.assert_close(features.boxes[0][row, : len(alone)], torch.from_numpy(one.geometry.boxes).float())
+
+
+@pytest.mark.parametrize("degrees", [0, 12, -33])
+def test_parts_of_a_strip_tile_it(degrees):
+    box = corners((50, 60), 40, 9, degrees)
+    cuts = [0, 0.13, 0.5, 0.77, 1]
+    parts = [part_of_strip(box, *pair) for pair in zip(cuts[:-1], cuts[1:], strict=True)]
+    assert sum(polygon_areas(np.stack(parts))) == pytest.approx(polygon_areas(box[None])[0])
+    assert parts[0][[0, 3]] == pytest.approx(box[[0, 3]]) and parts[-1][[1, 2]] == pytest.approx(box[[1, 2]])
+    for left, right in zip(parts[:-1], parts[1:], strict=True):
+        assert left[[1, 2]] == pytest.approx(right[[0, 3]])

@@ -42,6 +42,38 @@ def test_a_stopped_run_resumes_to_bit_identical_weights(tmp_path):
         assert torch.equal(one, other)
 
 
+def test_fitted_buffers_travel_with_the_checkpoint(tmp_path):
+    class Fitted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(7)
+            self.linear, self.reducer = nn.Linear(5, 1), nn.Module()
+            self.reducer.register_buffer("absent_0", torch.zeros(3))
+
+    def loss_of_fitted(model):
+        def loss(step):
+            if step % 10 == 0:
+                model.reducer.absent_0.copy_(torch.tensor([1.0, 2.0, 3.0]) + step)
+            x = torch.randn(4, 5, generator=torch.Generator().manual_seed(step))
+            return (model.linear(x).sum() - model.reducer.absent_0.sum()).square(), {}
+
+        return loss
+
+    stage, weights = Stage("lab", {"linear.*": 1e-3}, steps=9, batch=4), []
+    for stop in (None, 6):
+        folder = tmp_path / str(stop)
+        folder.mkdir()
+        if stop:
+            killed = Fitted()
+            for metrics in train_stage(killed, stage, loss_of_fitted(killed), folder, save_every=4):
+                if metrics.step == stop:
+                    break
+        model = Fitted()
+        list(train_stage(model, stage, loss_of_fitted(model), folder, save_every=4))
+        weights.append(model.linear.weight.detach())
+    assert torch.equal(*weights)
+
+
 def test_only_what_a_stage_names_learns():
     model = net()
     groups = set_trainable(model, {"0.weight": 1e-3})
@@ -77,7 +109,7 @@ def test_packed_questions_give_the_loss_of_single_ones(make_leo, tokenizer, make
 
     from leo_core.config import MMoEConfig, ReducerConfig
     from leo_core.processor import LeoImageProcessor, LeoProcessor
-    from leo_core.training.batches import packed_batch, packed_loss, question_batch
+    from leo_core.training.batches import answered, packed_batch, packed_loss, question_batch
 
     class Store:
         def features(self, index):
@@ -91,12 +123,34 @@ def test_packed_questions_give_the_loss_of_single_ones(make_leo, tokenizer, make
     asked = [Question("What is in the picture?", "a lion", "what", "d"), Question("Is it red?", "no", "yesno", "d")]
     batch = packed_batch(Store(), processor, [1], [asked])
     with torch.no_grad():
-        packed = packed_loss(model, model.decoder.base_model, batch)
-        losses, counts = [], []
+        packed, right = packed_loss(model, model.decoder.base_model, batch)
+        losses, counts, alone = [], [], []
         for question in asked:
             single = question_batch(Store(), processor, [(1, question)])
             names = ("input_ids", "attention_mask", "question_mask", "pictures", "picture_owner", "labels")
-            losses.append(model(**{name: single[name] for name in names}).loss)
+            output = model(**{name: single[name] for name in names})
+            losses.append(output.loss)
+            alone += answered(output.logits, single["labels"])
             counts.append(int((single["labels"] != -100).sum()))
     expected = sum(loss * count for loss, count in zip(losses, counts, strict=True)) / sum(counts)
     assert_close(packed, expected, atol=1e-5, rtol=1e-5)
+    assert list(right) == [(0, 1), (0, 2)] and list(right.values()) == alone
+
+
+def test_watched_numbers_are_those_of_the_recorded_routes(make_leo, make_prompts, make_features):
+    from leo_core.tracing.record import record
+    from leo_core.training.watching import watched
+
+    model = make_leo().eval()
+    batch = make_prompts([1, 1, 1], [4, 2, 5])
+    batch["pictures"] = make_features(3)
+    inputs = {**batch, "labels": batch["input_ids"]}
+    found = watched(model, batch, inputs)
+    experts = model.config.mmoe_config.num_experts
+    assert sum(found[f"load.{number}"] for number in range(1, experts + 1)) == pytest.approx(1)
+    with record(model) as seen, torch.no_grad():
+        model(**batch)
+    rows = [p[b, s] for p in map(torch.cat, seen.probability.values()) for b in range(3) for s in range(p.shape[1]) if batch["attention_mask"][b, s]]
+    entropy = sum(-(row * row.log()).sum() for row in rows) / len(rows) / torch.tensor(float(experts)).log()
+    assert found["entropy"] == pytest.approx(float(entropy), abs=1e-4)
+    assert {name.split(".")[0] for name in found} == {"effective", "likeness", "entropy", "load"}

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
+from leo_core.tracing.trace_file import load_trace
+
 ROOT = Path(__file__).parents[2]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 SLOW = 180_000  # ms: two busy cores; nothing here asserts a time
@@ -60,10 +62,14 @@ def page(browser, address):
     opened.on("console", lambda m: opened.complaints.append(m.text) if m.type == "error" else None)
     opened.on("pageerror", lambda e: opened.complaints.append(str(e)))
     opened.goto(address)
-    expect(opened.locator("#leo-map .js-plotly-plot")).to_be_visible(timeout=SLOW)
+    expect(viewer(opened).locator("canvas").first).to_be_visible(timeout=SLOW)
     expect(opened.locator("#leo-status")).to_contain_text("model is ready", timeout=SLOW)
     yield opened
     context.close()
+
+
+def viewer(page: Page):
+    return page.frame_locator("#leo-viewer iframe")
 
 
 def put(page: Page, picture: Path | str, question: str) -> None:
@@ -84,6 +90,9 @@ def test_it_opens_on_a_recorded_run_and_asks(page):
     expect(answer).to_contain_text("Is there a cup in the picture?")
     expect(answer).to_contain_text("Without the picture")
     assert answer.inner_text() != before
+    expect(viewer(page).locator("body")).to_contain_text("Is there a cup in the picture?", timeout=SLOW)
+    page.get_by_role("tab", name="Visual tokens").click()
+    expect(page.locator("#leo-map .js-plotly-plot")).to_be_visible(timeout=SLOW)
     page.wait_for_timeout(3000)
     map_image = page.locator("#leo-map .js-plotly-plot image").first.get_attribute("href") or ""
     assert map_image.startswith("data:image/")
@@ -97,6 +106,8 @@ def test_it_opens_on_a_recorded_run_and_asks(page):
 
 
 def test_another_expert_and_term_redraw_the_map(page):
+    page.get_by_role("tab", name="Visual tokens").click()
+    expect(page.locator("#leo-map .js-plotly-plot")).to_be_visible(timeout=SLOW)
     first = page.locator("#leo-map .gtitle").text_content()
     page.locator("#leo-expert").get_by_label("regions").click()
     expect(page.locator("#leo-map .gtitle")).not_to_have_text(first, timeout=SLOW)
@@ -132,7 +143,7 @@ def test_hostile_question_is_shown_literally(page):
 def test_two_browsers_never_mix(browser, page, address):
     other = browser.new_context().new_page()
     other.goto(address)
-    expect(other.locator("#leo-map .js-plotly-plot")).to_be_visible(timeout=SLOW)
+    expect(viewer(other).locator("canvas").first).to_be_visible(timeout=SLOW)
     put(page, ROOT / "assets/examples/coffee.jpg", "What is in the picture?")
     put(other, ROOT / "assets/examples/word.png", "What is written here?")
     page.locator("#leo-ask").click()
@@ -153,3 +164,38 @@ def test_it_fits_a_phone_and_can_be_used_by_keyboard(page):
     page.keyboard.press("Tab")
     reached = page.evaluate("document.activeElement.id || document.activeElement.closest('[id^=leo-]')?.id")
     assert reached in ("leo-ask", "leo-question")
+
+
+def test_a_run_is_kept_opened_again_and_compared(page, tmp_path):
+    keep = page.locator("#leo-keep-trace")
+    page.locator("#leo-traces button").first.click()
+    if not keep.is_visible():  # a click while the page was still being drawn is lost
+        page.wait_for_timeout(3000)
+        if not keep.is_visible():
+            page.locator("#leo-traces button").first.click()
+    with page.expect_download(timeout=SLOW) as download:
+        keep.click()
+    download.value.save_as(tmp_path / "run.safetensors")
+    kept = load_trace(tmp_path / "run.safetensors")
+    assert kept.pictures[0].content is not None
+    with page.expect_download(timeout=SLOW) as download:
+        page.locator("#leo-keep-page").click()
+    assert "<!doctype html>" in download.value.path().read_text("utf-8")[:100]
+    other = next(path for path in sorted((ROOT / "assets/recorded").glob("*.safetensors")) if load_trace(path).question != kept.question)
+    page.locator("#leo-beside input[type=file]").set_input_files(str(other))
+    expect(viewer(page).locator("body")).to_contain_text(load_trace(other).question, timeout=SLOW)
+    page.locator("#leo-open input[type=file]").set_input_files(str(other))
+    expect(page.locator("#leo-answer")).to_contain_text(load_trace(other).question, timeout=SLOW)
+    broken = tmp_path / "broken.safetensors"
+    broken.write_bytes((tmp_path / "run.safetensors").read_bytes()[:5000])
+    page.locator("#leo-open button[aria-label*='lear'], #leo-open button[title*='lear'], #leo-open button[aria-label*='emove']").first.click()
+    page.locator("#leo-open input[type=file]").set_input_files(str(broken))
+    expect(page.locator("#leo-map-said [role=alert]")).to_be_visible(timeout=SLOW)
+    assert page.complaints == []
+
+
+def test_a_map_is_tested_on_demand(page):
+    expect(page.locator("#leo-map-tests")).to_contain_text("No map of this run has been tested")
+    page.locator("#leo-map-test").click()
+    expect(page.locator("#leo-map-tests")).to_contain_text("nats", timeout=SLOW)
+    expect(viewer(page).locator("body")).to_contain_text("random", timeout=SLOW)

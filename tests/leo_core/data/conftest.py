@@ -1,4 +1,4 @@
-"""A made-up icon pack: a dozen names as simple shapes in two styles, so that tests need neither npm nor the network."""
+"""A made-up icon pack: a dozen names as simple shapes in four styles, so that tests need neither npm nor the network."""
 
 import json
 from pathlib import Path
@@ -11,6 +11,8 @@ NAMES = ("dog", "cat", "lion", "horse", "banana", "carrot", "pizza", "lemon", "b
 SHAPES = {
     "noto": '<rect x="{a}" y="8" width="48" height="40" rx="{a}" fill="{c}"/>',
     "fluent": '<ellipse cx="32" cy="32" rx="26" ry="{b}" fill="{c}"/>',
+    "openmoji": '<path d="M8 8h{b}v{b}h-{a}z" fill="{c}" stroke="#000"/>',
+    "twemoji": '<circle cx="30" cy="30" r="{b}" fill="{c}"/>',
 }
 COLOURS = ("#a52", "#fa0", "#e33", "#35c", "#fe3", "#3a5", "#c3c", "#777", "#111", "#fff", "#0cc", "#852")
 

@@ -1,0 +1,106 @@
+"""Grade a checkpoint on the cached test sets, beside its controls and ceilings; goes on where it was stopped."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from leo_core.commands.ready import fetched_parts, quiet_libraries, use_cache
+
+SEEN_KINDS = ("where", "count", "colour", "yesno")
+NAMING_KINDS = ("what", "corner", "relation")
+TESTS = {
+    "new_scenes": ("new_scenes", ()), "new_style": ("new_style", ()), "new_names": ("new_names", SEEN_KINDS),
+    "naming_new_names": ("new_names", NAMING_KINDS), "easy_vqa": ("easy_vqa_test", ()),
+}  # fmt: skip
+"""Test -> (picture set, question kinds; none given = all)."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--checkpoint", type=Path, help="folder of a trained model (default: the run's stage3)")
+    parser.add_argument("--run", type=Path, default=Path("runs/embedded"), help="folder of the run, with its features (default: runs/embedded)")
+    parser.add_argument("--tests", nargs="+", metavar="NAME", default=list(TESTS), help=f"{', '.join(TESTS)}, or the name of an own set (default: all of these)")
+    parser.add_argument("--questions", type=int, default=500, metavar="N", help="questions of each test, drawn with seed 0 (default: 500)")
+    parser.add_argument("--out", type=Path, help="folder of the answers and tables (default: RUN/evaluation)")
+    parser.add_argument("--cache", default=os.environ.get("LEO_CACHE"), help="folder for parts and converted weights")
+
+
+def run(options: argparse.Namespace) -> int:
+    from leo_core.checkpoint import load
+    from leo_core.files import atomic_path
+    from leo_core.training.evaluate import drawn_questions
+    from leo_core.training.scores import markdown, table
+
+    quiet_libraries()
+    use_cache(options)
+    checkpoint, out = options.checkpoint or options.run / "stage3", options.out or options.run / "evaluation"
+    out.mkdir(parents=True, exist_ok=True)
+    model, processor = load(checkpoint, fetched_parts())
+    report = {"seed": 0, "tests": {}, "ceilings": {}, "question_mass": []}
+    for name in options.tests:
+        kind, kinds = TESTS.get(name, (name, ()))
+        store = _store(options.run, kind, model)
+        graded = _graded(name, model, processor, store, drawn_questions(store, options.questions, 0, kinds), out)
+        rows = table(graded)
+        report["tests"][name] = {"pictures": len(store), "rows": rows}
+        report["ceilings"][name] = _ceilings(options.run, model, store, graded)
+        if name == "new_scenes" and hasattr(model.reducer, "temperature"):
+            from leo_core.training.question_mass import question_mass
+
+            found = [question_mass(model, processor, store, expert) for expert in model.vision_experts]
+            report["question_mass"] = [asdict(one) for one in found if one is not None]
+        with atomic_path(out / f"{name}.md") as temporary:
+            temporary.write_text(markdown(rows))
+        print(f"{name}\n{markdown(rows)}")
+    with atomic_path(out / "evaluation.json") as temporary:
+        temporary.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"Written to {out}.")
+    return 0
+
+
+def _store(run: Path, kind: str, model):
+    from leo_core.training.features import FeatureStore
+
+    shards = sorted((run / "features" / kind).glob("shard-*.safetensors"))
+    return FeatureStore(shards, list(model.vision_experts)).standardise_as(model.vision_experts)
+
+
+def _graded(name: str, model, processor, store, pairs: list, out: Path) -> list:
+    from leo_core.training.evaluate import graded_into
+
+    graded, started = [], time.monotonic()
+    for results in graded_into(out / f"{name}.jsonl", model, processor, store, pairs):
+        graded += results
+        rate = len(graded) / (time.monotonic() - started)
+        right = sum(one.right() for one in graded) / len(graded)
+        left = (len(pairs) - len(graded)) / rate
+        print(f"{name}: {len(graded)} of {len(pairs)} questions, {right:.0%} right, {rate:.1f}/s, {left:.0f} s left   ", end="\r", file=sys.stderr)
+    print(file=sys.stderr)
+    return graded
+
+
+def _ceilings(run: Path, model, store, graded: list) -> dict:
+    """Model against probe on questions that name one thing, and against the recogniser on what there is to read."""
+    from leo_core.training.ceilings import READ_KINDS, decoded, fit_probe, probed
+    from leo_core.training.evaluate import normalised
+
+    ceilings = {}
+    naming = [one for one in graded if (one.question.domain, one.question.kind) == ("objects", "what")]
+    if naming:
+        probe = fit_probe(_store(run, "train", model))
+        right = probed(probe, store, [(one.picture, one.question) for one in naming])
+        ceilings["naming"] = _against(naming, right, "linear probe, told where the thing is")
+    reading = [one for one in graded if one.question.kind in READ_KINDS]
+    if reading:
+        read = [decoded(store, "reading", one.picture, one.question) for one in reading]
+        right = [normalised(text) == normalised(one.question.answer) for text, one in zip(read, reading, strict=True)]
+        ceilings["reading"] = _against(reading, right, "the recogniser's own decoding")
+    return ceilings
+
+
+def _against(graded: list, right: list[bool], what: str) -> dict:
+    model, ceiling = sum(one.right() for one in graded) / len(graded), sum(right) / len(right)
+    return {"n": len(graded), "model": model, "ceiling": ceiling, "share": model / ceiling if ceiling else None, "what": what}

@@ -1,0 +1,78 @@
+"""What the frozen features allow: a linear probe for naming, and the recogniser's own decoding for reading."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from leo_core.data.samples import Question
+from leo_core.experts.spelling import spelled
+from leo_core.training.evaluate import normalised
+from leo_core.training.features import FeatureStore
+from leo_core.training.ridge import ridge
+
+READ_KINDS = ("word", "number", "price", "line", "title")
+PROBE_PENALTY = 300.0
+
+
+@dataclass(frozen=True)
+class NamingProbe:
+    """Ridge regression from an expert's mean feature over a thing's box to one of `names`."""
+
+    expert: str
+    names: tuple[str, ...]
+    weight: Float[Tensor, "names d"]
+    bias: Float[Tensor, "names"]
+
+    def name(self, feature: Float[Tensor, "d"]) -> str:
+        return self.names[int((self.weight @ feature + self.bias).argmax())]
+
+
+def fit_probe(store: FeatureStore, expert: str = "objects") -> NamingProbe:
+    """Fitted on every named thing of the store's scenes."""
+    rows, phrases = [], []
+    for index, sample in enumerate(store.samples):
+        if sample.name.startswith("scenes"):
+            for region in sample.regions:
+                rows.append(feature_of(store, expert, index, region.box))
+                phrases.append(region.phrase)
+    names = tuple(sorted(set(phrases)))
+    targets = F.one_hot(torch.tensor([names.index(phrase) for phrase in phrases]), len(names)).float()
+    return NamingProbe(expert, names, *ridge(torch.stack(rows), targets, PROBE_PENALTY))
+
+
+def feature_of(store: FeatureStore, expert: str, index: int, box: Sequence[float]) -> Float[Tensor, "d"]:
+    """Mean feature of the tokens whose centre lies in the box (pixels); of all tokens where none does."""
+    features, boxes = store.tokens(expert, index)
+    size = torch.tensor(store.samples[index].size, dtype=torch.float32)
+    low, high = torch.tensor(box, dtype=torch.float32).view(2, 2) / size
+    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+    inside = ((centres >= low) & (centres <= high)).all(dim=1)
+    return features[inside if inside.any() else slice(None)].mean(dim=0)
+
+
+def probed(probe: NamingProbe, store: FeatureStore, pairs: Sequence[tuple[int, Question]]) -> list[bool]:
+    """For each naming question about one thing: does the probe name it? (The probe is told where the thing is.)"""
+    right = []
+    for index, question in pairs:
+        answer = normalised(question.answer)
+        region = next(region for region in store.samples[index].regions if region.phrase == answer)
+        right.append(probe.name(feature_of(store, probe.expert, index, region.box)) == answer)
+    return right
+
+
+def decoded(store: FeatureStore, expert: str, index: int, question: Question) -> str:
+    """What the recogniser alone would answer: all text, the line asked for, or the line of the tallest letters."""
+    features, _ = store.tokens(expert, index, standardised=False)
+    words = [word for word in map(spelled, features.numpy()) if word.text]
+    if question.kind == "line" and words:
+        strips = sorted({word.strip for word in words})
+        wanted = strips[min(1 if "second" in question.text else 0, len(strips) - 1)]
+        words = [word for word in words if word.strip == wanted]
+    if question.kind == "title" and words:
+        tallest = max(words, key=lambda word: word.height).strip
+        words = [word for word in words if word.strip == tallest]
+    return " ".join(word.text for word in words)
