@@ -149,7 +149,7 @@ class LeoMini(PreTrainedModel, GenerationMixin):
         places = self._check_places(input_ids, count.index_add(0, picture_owner, count.new_ones(len(tokens))))
         embeds = embeds.masked_scatter(places[..., None], tokens)
         kept = tokens.new_ones(tokens.shape[:2]) if visual_mask is None else visual_mask.to(tokens)
-        visual = visual.index_add(0, picture_owner, torch.einsum("pvd,pv->pd", tokens, kept))
+        visual = visual.index_add(0, picture_owner, torch.einsum("pvd,pv->pd", tokens, kept).to(visual))  # autocast may round
         count = count.index_add(0, picture_owner, kept.sum(dim=1))
         attended = mask.masked_scatter(places, kept.to(mask).flatten())
         return Prompt(embeds, attended, position_ids, visual / count.clamp(min=1)[:, None], text, count > 0)

@@ -1,4 +1,4 @@
-"""Train the embedded model's stages 2 and 3 on cached features; resumes, and keeps each finished stage."""
+"""Train the embedded model's three stages on cached features; resumes, and keeps each finished stage."""
 
 import argparse
 import os
@@ -12,11 +12,12 @@ TRAINED_ON = ("train", "easy_vqa_train")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stage", choices=["2", "3", "all"], default="all")
+    parser.add_argument("--stage", choices=["1", "2", "3", "all"], default="all")
     parser.add_argument("--run", type=Path, default=Path("runs/embedded"), help="folder of the run (default: runs/embedded)")
     parser.add_argument("--data", nargs="+", default=TRAINED_ON, metavar="SET", help=f"picture sets to train on (default: {' '.join(TRAINED_ON)})")
-    parser.add_argument("--steps2", type=int, default=700, metavar="N", help="steps of stage 2 (default: 700)")
-    parser.add_argument("--steps3", type=int, default=700, metavar="N", help="steps of stage 3 (default: 700)")
+    parser.add_argument("--start", choices=["ridge", "cold"], default="ridge", help="stage 1 in closed form, or trained from a random projector")
+    parser.add_argument("--steps2", type=int, default=850, metavar="N", help="steps of stage 2 (default: 850)")
+    parser.add_argument("--steps3", type=int, default=400, metavar="N", help="steps of stage 3 (default: 400)")
     parser.add_argument("--cache", default=os.environ.get("LEO_CACHE"), help="folder for parts and converted weights")
 
 
@@ -24,8 +25,8 @@ def run(options: argparse.Namespace) -> int:
     quiet_libraries()
     use_cache(options)
     recipe = _Recipe(options)
-    for stage in ("2", "3") if options.stage == "all" else (options.stage,):
-        {"2": recipe.stage_2, "3": recipe.stage_3}[stage]()
+    for stage in ("1", "2", "3") if options.stage == "all" else (options.stage,):
+        {"1": recipe.stage_1, "2": recipe.stage_2, "3": recipe.stage_3}[stage]()
     return 0
 
 
@@ -54,20 +55,40 @@ class _Recipe:
         config.image_token_id = processor.image_token_id
         return config, processor
 
-    def stage_2(self) -> None:
+    def _raw(self):
+        """(config, decoder, experts, processor, store) before any training: the decoder as it came, the experts' scaling fitted."""
         from leo_core.checkpoint import EMBEDDED, Sources
         from leo_core.decoder import load_decoder
         from leo_core.embedded import embedded_experts
         from leo_core.experts.build import build_experts
-        from leo_core.training.recipe import fit_scaling, shorter, stage_2
-        from leo_core.training.stages import STAGE_2
+        from leo_core.training.recipe import fit_scaling
 
         experts = build_experts(embedded_experts(), Sources(EMBEDDED, self.parts))
         store = self._store(experts)
         fit_scaling(experts, store)
         decoder = load_decoder(self.decoder_folder)
         config, processor = self._config(decoder.config)
-        stage_2(config, decoder, experts, processor, store, shorter(STAGE_2, self.options.steps2), self.folder, line)
+        return config, decoder, experts, processor, store
+
+    def stage_1(self) -> None:
+        from leo_core.embedded import KEEP_ALL, PLAIN_DECODER
+        from leo_core.training.first_stage import stage_1
+        from leo_core.training.recipe import replace_reducer
+        from leo_core.training.stages import COLD_STAGE_1
+
+        if (self.folder / "stage1").exists():
+            return
+        config, *others = self._raw()
+        stage_1(replace_reducer(config, KEEP_ALL, PLAIN_DECODER), *others, None if self.options.start == "ridge" else COLD_STAGE_1, self.folder, line)
+
+    def stage_2(self) -> None:
+        from leo_core.training.recipe import shorter, stage_2
+        from leo_core.training.stages import STAGE_2
+
+        if (self.folder / "stage2").exists():
+            return
+        self.stage_1()
+        stage_2(*self._raw(), shorter(STAGE_2, self.options.steps2), self.folder, line)
 
     def stage_3(self) -> None:
         from leo_core.checkpoint import load_model

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -102,6 +103,17 @@ def answered(logits: Float[Tensor, "b k vocabulary"], labels: Int[Tensor, "b s"]
     """Which rows have every answer token as the likeliest one (teacher-forced; greedy decoding would give that answer)."""
     labels = labels[:, -logits.shape[1] :][:, 1:]
     return ((logits[:, :-1].argmax(dim=-1) == labels) | (labels == -100)).all(dim=1).tolist()
+
+
+YES_NO_WEIGHT = 0.5
+"""How often a yes/no question is drawn beside one with an open answer: it says least about the picture."""
+
+
+def some_questions(questions: Sequence[Question], most: int, seed: Sequence[int]) -> list[Question]:
+    """At most `most` different ones of a picture's questions."""
+    weight = np.array([YES_NO_WEIGHT if question.answer in ("yes", "no") else 1.0 for question in questions])
+    chosen = np.random.default_rng(seed).choice(len(questions), min(most, len(questions)), replace=False, p=weight / weight.sum())
+    return [questions[i] for i in chosen]
 
 
 def by_domain(questions: Sequence[Question], right: Sequence[bool]) -> dict[str, float]:

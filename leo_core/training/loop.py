@@ -32,8 +32,11 @@ class Metrics:
     eta: float
     more: dict[str, float]
 
+Report = Callable[[Metrics], None]
+"""What to do with each step's metrics: print a line, move a bar."""
 
-def train_stage(model: nn.Module, stage: Stage, loss: Loss, folder: Path, save_every: int = 50, clip: float = 1.0) -> Iterator[Metrics]:
+
+def train_stage(model: nn.Module, stage: Stage, loss: Loss, folder: Path, clip: float = 1.0) -> Iterator[Metrics]:
     """Run the stage, yielding metrics after each step; resumes from `folder` when a checkpoint of this stage is there.
 
     Metrics also go to `folder`/STAGE.jsonl. The checkpoint is atomic and holds trained weights, fitted buffers, optimizer
@@ -60,7 +63,7 @@ def train_stage(model: nn.Module, stage: Stage, loss: Loss, folder: Path, save_e
         metrics = Metrics(stage.name, step + 1, stage.steps, value.item(), rate, (stage.steps - step - 1) * stage.batch / rate, more)
         with open(folder / f"{stage.name}.jsonl", "a") as log:
             log.write(json.dumps(asdict(metrics)) + "\n")
-        if (step + 1) % save_every == 0 or step + 1 == stage.steps:
+        if (step + 1) % stage.save_every == 0 or step + 1 == stage.steps:
             _save(path, accelerator.unwrap_model(model), optimizer, step + 1)
         yield metrics
 

@@ -5,12 +5,9 @@ Each stage keeps its result in the run folder and is not repeated when that is t
 
 import json
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
@@ -18,24 +15,19 @@ from torch import Tensor
 
 from leo_core.checkpoint import save_model
 from leo_core.config import LeoConfig
-from leo_core.data.samples import Question
 from leo_core.embedded import KEEP_ALL, PLAIN_DECODER
 from leo_core.experts.expert import VisionExperts
 from leo_core.model import LeoMini
 from leo_core.processor import LeoProcessor
 from leo_core.reducers import block_means
-from leo_core.training.batches import answered, by_domain, model_inputs, packed_batch, packed_loss, question_batch
+from leo_core.training.batches import answered, by_domain, model_inputs, question_batch, some_questions
 from leo_core.training.features import FeatureStore
-from leo_core.training.loop import Metrics, train_stage
-from leo_core.training.ridge import named_cells, ridge
-from leo_core.training.stages import Stage, shuffled
+from leo_core.training.first_stage import cold_loss, start_from
+from leo_core.training.loop import Report, train_stage
+from leo_core.training.stages import Stage, pictures_of
 from leo_core.training.watching import WATCHED, watched
 
-Report = Callable[[Metrics], None]
-RIDGE_PENALTY = 300.0
 LORA = {"r": 16, "lora_alpha": 32, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]}
-YES_NO_WEIGHT = 0.5
-"""How often a yes/no question is drawn beside one with an open answer: it says least about the picture."""
 
 
 def fit_scaling(experts: VisionExperts, store: FeatureStore) -> None:
@@ -47,38 +39,19 @@ def fit_scaling(experts: VisionExperts, store: FeatureStore) -> None:
     store.standardise_as(experts)
 
 
-def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore) -> None:
-    """Stage 1: the projector's linear part onto mean token embeddings of what the tokens show."""
-    embedding = model.get_input_embeddings().weight.detach()
-    inputs, targets = named_cells(store, model.reducer, lambda phrase: embedding[processor.plain_ids(" " + phrase)].mean(dim=0))
-    weight, bias = ridge(inputs, targets, RIDGE_PENALTY)
-    with torch.no_grad():
-        model.projector.linear.weight.copy_(weight)
-        model.projector.linear.bias.copy_(bias)
-
-
 def stage_2(config: LeoConfig, decoder, experts: VisionExperts, processor: LeoProcessor, store: FeatureStore, stage: Stage, folder: Path, report: Report) -> Path:
-    """All 64 tokens; one LoRA on all decoder linears. Writes `folder`/adapter (peft) and `folder`/projector weights."""
+    """All 64 tokens; one LoRA on all decoder linears, from stage 1's projector. Writes `folder`/adapter (peft) and `folder`/stage2."""
     done = folder / "stage2"
     if done.exists():
         return done
     torch.manual_seed(0)
     model = LeoMini(replace_reducer(config, KEEP_ALL, PLAIN_DECODER), decoder, experts).train()
     processor.visual_tokens = KEEP_ALL.tokens
-    ridge_start(model, processor, store)
+    start_from(model, folder / "stage1" / "projector.safetensors")
     model.decoder.set_attn_implementation("eager")  # for short rows its backward pass is faster on a CPU than the fused kernel's
     model.decoder = get_peft_model(model.decoder, LoraConfig(**LORA))
     body = model.decoder.get_base_model().base_model
-    rows = stage.batch // stage.packed
-    order = list(islice(shuffled(len(store), seed=2), stage.steps * rows))
-
-    def loss(step: int) -> tuple[Tensor, dict[str, float]]:
-        pictures = order[step * rows : (step + 1) * rows]
-        asked = [some_questions(store, index, stage.packed, seed=[2, step, index]) for index in pictures]
-        value, right = packed_loss(model, body, packed_batch(store, processor, pictures, asked))
-        return value, by_domain([asked[row][number - 1] for row, number in right], list(right.values()))
-
-    for metrics in train_stage(model, stage, loss, folder):
+    for metrics in train_stage(model, stage, cold_loss(model, processor, store, stage, seed=2, body=body), folder):
         report(metrics)
     model.decoder.save_pretrained(folder / "adapter")
     model.decoder = model.decoder.merge_and_unload()
@@ -95,10 +68,10 @@ def stage_3(stage2: LeoMini, config: LeoConfig, processor: LeoProcessor, store: 
     model = LeoMini(config, stage2.decoder, stage2.vision_experts).train()
     processor.visual_tokens = config.reducer_config.tokens
     start_projector(model, stage2)
-    order = list(islice(shuffled(len(store), seed=3), stage.steps * stage.batch))
+    order = pictures_of(stage, len(store), seed=3)
 
     def loss(step: int) -> tuple[Tensor, dict[str, float]]:
-        pairs = [(i, some_questions(store, i, 1, seed=[3, step, i])[0]) for i in order[step * stage.batch : (step + 1) * stage.batch]]
+        pairs = [(i, some_questions(store.samples[i].questions, 1, seed=[3, step, i])[0]) for i in order(step)]
         batch = question_batch(store, processor, pairs)
         if step % 100 == 0:
             model.reducer.set_absent(mean_reduced(model, processor, store))
@@ -132,13 +105,6 @@ def start_projector(model: LeoMini, stage2: LeoMini) -> None:
     weights = stage2.projector.state_dict()
     positions = block_means(stage2.reducer.grid, model.reducer.tokens) @ weights["positions"]
     model.projector.load_state_dict({**weights, "positions": positions})
-
-
-def some_questions(store: FeatureStore, index: int, most: int, seed: list[int]) -> list[Question]:
-    questions = store.samples[index].questions
-    weight = np.array([YES_NO_WEIGHT if question.answer in ("yes", "no") else 1.0 for question in questions])
-    chosen = np.random.default_rng(seed).choice(len(questions), min(most, len(questions)), replace=False, p=weight / weight.sum())
-    return [questions[i] for i in chosen]
 
 
 def drop_experts(batch: dict, rate: float) -> Tensor:

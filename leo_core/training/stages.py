@@ -1,8 +1,9 @@
 """Training stages as data: what learns, at which rates, for how long. One loop runs them all."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import islice
 
 import numpy as np
 from torch import nn
@@ -27,15 +28,19 @@ class Stage:
     expert_dropout: float = 0.0
     packed: int = 1
     precision: str = "float32"
+    save_every: int = 50
 
 
-STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=700, batch=36, packed=3, precision="bfloat16")
+COLD_STAGE_1 = Stage("stage1", {"projector.*": 1e-3}, steps=300, batch=36, packed=3, precision="bfloat16")
+"""The projector from a random start; ridge regression needs no stage."""
+
+STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=850, batch=36, packed=3, precision="bfloat16")
 """All tokens, decoder through one LoRA on all its linear layers (merged afterwards), projector from the ridge start."""
 
 STAGE_3 = Stage(
     "stage3",
     {"projector.*": 3e-4, "reducer.*": 5e-4, "decoder.*.lora_a.*": 6e-4, "decoder.*.lora_b.*": 6e-4, "decoder.*.router.*": 6e-4},
-    steps=700, batch=32, expert_dropout=0.1, precision="bfloat16",
+    steps=400, batch=32, expert_dropout=0.1, precision="bfloat16",
 )  # fmt: skip
 """Token reduction: CoTR, MMoE and projector; decoder and experts frozen (the paper's third stage)."""
 
@@ -60,6 +65,13 @@ def set_trainable(model: nn.Module, rates: dict[str, float]) -> list[dict]:
 def linear_decay(step: int, stage: Stage) -> float:
     """Factor on every rate: linear warm-up, then linear decay to zero at the last step."""
     return min((step + 1) / stage.warmup, (stage.steps - step) / max(1, stage.steps - stage.warmup))
+
+
+def pictures_of(stage: Stage, count: int, seed: int) -> Callable[[int], list[int]]:
+    """From a step number to the pictures (0..count-1) of its rows."""
+    rows = stage.batch // stage.packed
+    order = list(islice(shuffled(count, seed), stage.steps * rows))
+    return lambda step: order[step * rows : (step + 1) * rows]
 
 
 def shuffled(count: int, seed: int) -> Iterator[int]:

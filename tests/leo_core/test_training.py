@@ -11,7 +11,7 @@ from leo_core.training.loop import train_stage
 from leo_core.training.ridge import ridge
 from leo_core.training.stages import Stage, linear_decay, set_trainable, shuffled
 
-STAGE = Stage("lab", {"0.*": 1e-2, "2.*": 3e-3}, steps=12, batch=4, warmup=3)
+STAGE = Stage("lab", {"0.*": 1e-2, "2.*": 3e-3}, steps=12, batch=4, warmup=3, save_every=4)
 
 
 def net() -> nn.Module:
@@ -30,13 +30,13 @@ def loss_of(model):
 def test_a_stopped_run_resumes_to_bit_identical_weights(tmp_path):
     (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
     whole = net()
-    list(train_stage(whole, STAGE, loss_of(whole), tmp_path / "a", save_every=4))
+    list(train_stage(whole, STAGE, loss_of(whole), tmp_path / "a"))
     first = net()
-    for metrics in train_stage(first, STAGE, loss_of(first), tmp_path / "b", save_every=4):
+    for metrics in train_stage(first, STAGE, loss_of(first), tmp_path / "b"):
         if metrics.step == 6:  # killed between two checkpoints
             break
     second = net()
-    steps = [metrics.step for metrics in train_stage(second, STAGE, loss_of(second), tmp_path / "b", save_every=4)]
+    steps = [metrics.step for metrics in train_stage(second, STAGE, loss_of(second), tmp_path / "b")]
     assert steps == list(range(5, 13))
     for one, other in zip(whole.parameters(), second.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -59,17 +59,17 @@ def test_fitted_buffers_travel_with_the_checkpoint(tmp_path):
 
         return loss
 
-    stage, weights = Stage("lab", {"linear.*": 1e-3}, steps=9, batch=4), []
+    stage, weights = Stage("lab", {"linear.*": 1e-3}, steps=9, batch=4, save_every=4), []
     for stop in (None, 6):
         folder = tmp_path / str(stop)
         folder.mkdir()
         if stop:
             killed = Fitted()
-            for metrics in train_stage(killed, stage, loss_of_fitted(killed), folder, save_every=4):
+            for metrics in train_stage(killed, stage, loss_of_fitted(killed), folder):
                 if metrics.step == stop:
                     break
         model = Fitted()
-        list(train_stage(model, stage, loss_of_fitted(model), folder, save_every=4))
+        list(train_stage(model, stage, loss_of_fitted(model), folder))
         weights.append(model.linear.weight.detach())
     assert torch.equal(*weights)
 

@@ -1,0 +1,73 @@
+"""Stage 1: the projector alone, with all tokens and a frozen decoder; in closed form, or trained from a cold start."""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from leo_core.config import LeoConfig
+from leo_core.experts.expert import VisionExperts
+from leo_core.files import atomic_path
+from leo_core.model import LeoMini
+from leo_core.processor import LeoProcessor
+from leo_core.training.batches import by_domain, packed_batch, packed_loss, some_questions
+from leo_core.training.features import FeatureStore
+from leo_core.training.loop import Report, train_stage
+from leo_core.training.ridge import named_cells, ridge
+from leo_core.training.stages import Stage, pictures_of
+
+RIDGE_PENALTY = 300.0
+
+
+def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore) -> None:
+    """The projector's linear part onto mean token embeddings of what the tokens show."""
+    embedding = model.get_input_embeddings().weight.detach()
+    inputs, targets = named_cells(store, model.reducer, lambda phrase: embedding[processor.plain_ids(" " + phrase)].mean(dim=0))
+    weight, bias = ridge(inputs, targets, RIDGE_PENALTY)
+    with torch.no_grad():
+        model.projector.linear.weight.copy_(weight)
+        model.projector.linear.bias.copy_(bias)
+
+
+def stage_1(
+    config: LeoConfig, decoder, experts: VisionExperts, processor: LeoProcessor, store: FeatureStore, stage: Stage | None, folder: Path, report: Report
+) -> Path:  # fmt: skip
+    """config: with a reducer that keeps all tokens and no MMoE. stage: how to train from a cold start; None = ridge regression.
+
+    Writes `folder`/stage1/projector.safetensors; is not repeated when that is there.
+    """
+    done = folder / "stage1" / "projector.safetensors"
+    if done.exists():
+        return done
+    torch.manual_seed(0)
+    model = LeoMini(config, decoder, experts).train()
+    processor.visual_tokens = config.reducer_config.tokens
+    if stage is None:
+        ridge_start(model, processor, store)
+    else:
+        for metrics in train_stage(model, stage, cold_loss(model, processor, store, stage), folder):
+            report(metrics)
+    with atomic_path(done) as temporary:
+        save_file({name: value.contiguous() for name, value in model.projector.state_dict().items()}, temporary)
+    return done
+
+
+def cold_loss(model: LeoMini, processor: LeoProcessor, store: FeatureStore, stage: Stage, seed: int = 1, body=None):
+    """Loss of a step on packed questions: the same step always sees the same questions.
+
+    body: the decoder without its head, where it is wrapped (default: the model's own).
+    """
+    order = pictures_of(stage, len(store), seed)
+
+    def loss(step: int):
+        pictures = order(step)
+        asked = [some_questions(store.samples[index].questions, stage.packed, seed=[seed, step, index]) for index in pictures]
+        value, right = packed_loss(model, body or model.decoder.base_model, packed_batch(store, processor, pictures, asked))
+        return value, by_domain([asked[row][number - 1] for row, number in right], list(right.values()))
+
+    return loss
+
+
+def start_from(model: LeoMini, projector: Path) -> None:
+    """Load what stage 1 wrote."""
+    model.projector.load_state_dict(load_file(projector))
