@@ -15,7 +15,8 @@ from leo_core import auto_classes
 __version__ = "0.1.0"
 
 _HOMES = {
-    "checkpoint": ("load", "load_model", "load_processor", "save_model"),
+    "checkpoint": ("load", "load_model", "load_processor"),
+    "saving": ("save_model",),
     "config": ("ExpertSource", "LeoConfig", "MMoEConfig", "ProjectorConfig", "ReducerConfig"),
     "errors": ("LeoError",),
     "model": ("LeoMini",),

@@ -1,4 +1,4 @@
-"""Checkpoints: config.json and safetensors, whole or only what was trained, with the frozen parts named.
+"""Reading checkpoints: config.json and safetensors, whole or only what was trained, with the frozen parts named.
 
 A checkpoint of only the trained weights names its frozen parts in config.json (`decoder_source`, each expert's settings).
 A part that is missing raises: nothing is ever filled with random weights.
@@ -6,14 +6,11 @@ A part that is missing raises: nothing is ever filled with random weights.
 
 import contextlib
 import hashlib
-import shutil
-from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
@@ -21,8 +18,6 @@ from leo_core.config import LeoConfig
 from leo_core.decoder import converted_folder, load_decoder, load_tokenizer
 from leo_core.errors import CheckpointError
 from leo_core.experts.build import build_experts
-from leo_core.experts.transformers_expert import TransformersExpert
-from leo_core.files import atomic_folder
 from leo_core.model import LeoMini
 from leo_core.parts import Parts
 from leo_core.processor import LeoImageProcessor, LeoProcessor
@@ -203,56 +198,6 @@ def _fill(own: dict[str, Tensor], name: str, tensor: Tensor, folder: Path) -> No
     if tensor.is_floating_point() and not torch.isfinite(tensor).all():
         raise CheckpointError(f"Weight '{name}' in '{folder.name}' holds values that are not numbers: the checkpoint is damaged.")
     own[name].copy_(tensor)
-
-
-def save_model(model: LeoMini, folder: str | Path, trained_only: bool = False, dtype: torch.dtype | None = None, extra: Iterable[Path] = ()) -> None:
-    """Write config.json and model.safetensors, atomically.
-
-    trained_only: leave out frozen parts, which the config must name. Otherwise everything is written, the experts' files
-    included, and the folder opens anywhere. extra: folders to copy into the checkpoint (a decoder adapter).
-    """
-    config = LeoConfig.from_dict(model.config.to_dict())
-    with atomic_folder(folder) as fresh:
-        if not trained_only:
-            config.decoder_source = None
-            config.experts = _copy_experts(model, config, fresh)
-        elif config.decoder_source is None:
-            raise CheckpointError("trained_only needs a decoder that config.decoder_source names: this model's decoder has no other place.")
-        weights, known = {}, set()
-        for name, tensor in model.state_dict().items():
-            own_expert = name.startswith("vision_experts.") and ".model." in name
-            if own_expert or tensor.data_ptr() in known or (trained_only and is_frozen(name, config)):
-                continue  # encoders are files of their own; tied weights are written once
-            known.add(tensor.data_ptr())
-            weights[name] = tensor.to(dtype if dtype and tensor.is_floating_point() else tensor.dtype).cpu().contiguous()
-        save_file(weights, fresh / WEIGHTS, metadata={"format": "pt"})
-        config.architectures = [type(model).__name__]
-        config.text_config._name_or_path = ""  # where the decoder lay on this machine is nobody's business
-        config.save_pretrained(fresh)
-        for path in extra:
-            shutil.copytree(path, fresh / Path(path).name)
-
-
-def _copy_experts(model: LeoMini, config: LeoConfig, folder: Path) -> list[dict]:
-    """Write every expert's encoder below the checkpoint; return settings that point there."""
-    written = []
-    for source in config.experts:
-        source = {**source, "settings": dict(source["settings"])}
-        expert = (model.vision_experts or {})[source["name"]]
-        if isinstance(expert, TransformersExpert):
-            target = folder / "experts" / source["name"]
-            expert.model.save_pretrained(target)
-            expert.image_processor.save_pretrained(target)
-            source["settings"]["source"] = {"path": f"experts/{source['name']}"}
-        for key, attribute in (("graph", "graph"), ("detector", "detector"), ("recogniser", "recogniser")):
-            if key in source["settings"]:
-                graph = getattr(expert, attribute)
-                name = f"{graph.sha256[:12]}-{graph.path.name}"  # two files of one name stay apart
-                (folder / "experts").mkdir(exist_ok=True)
-                shutil.copy(graph.path, folder / "experts" / name)
-                source["settings"][key] = {"path": f"experts/{name}", "tensors": list(graph.tensors)}
-        written.append(source)
-    return written
 
 
 def new_processor(tokenizer_folder: Path, config: LeoConfig, image_token: str, chat_template: str | None = None) -> LeoProcessor:

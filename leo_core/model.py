@@ -84,8 +84,8 @@ class LeoMini(PreTrainedModel, GenerationMixin):
         return load_model(path, parts=parts, device=device, dtype=dtype if isinstance(dtype, torch.dtype) else torch.float32, config=config)
 
     def save_pretrained(self, folder, trained_only: bool = False, **options):
-        """Write the whole model, or only what was trained (leo_core.checkpoint.save_model)."""
-        from leo_core.checkpoint import save_model
+        """Write the whole model, or only what was trained (leo_core.saving.save_model)."""
+        from leo_core.saving import save_model
 
         save_model(self, folder, trained_only=trained_only, **{k: v for k, v in options.items() if k in ("dtype", "extra")})
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from leo_core.tracing.trace import Trace
-from studio.figures.token_text import visible
+from studio.figures.token_text import labels
 
 
 def note(text: str, alert: bool = False) -> str:
@@ -21,11 +21,11 @@ def streamed_answer(text: str, probability: Sequence[float]) -> str:
 
 def finished_answer(trace: Trace) -> str:
     """The answer, each token underlined by how sure the model was of it, and the answer without the picture."""
-    tokens = zip(trace.token_bytes[trace.prompt_length :], trace.probability, strict=True)
+    tokens = zip(labels(trace.token_bytes[trace.prompt_length :]), trace.probability, strict=True)
     spans = " ".join(
-        f'<span class="leo-token" style="--sure:{float(p):.3f}">{visible(token)}<small>{float(p):.0%}</small></span>' for token, p in tokens
+        f'<span class="leo-token" style="--sure:{float(p):.3f}">{escape(token.text)}<small>{float(p):.0%}</small></span>' for token, p in tokens
     )
-    parts = [f'<p dir="auto" class="leo-said">{escape(trace.answer) or "(empty answer)"}</p>', f'<div class="leo-tokens">{spans}</div>']
+    parts = [f'<p dir="auto" class="leo-said">{escape(trace.answer) or "(empty answer)"}</p>', f'<div class="leo-tokens" dir="auto">{spans}</div>']
     if not trace.finished:
         parts.append("<p>The answer was ended before the model's own end mark.</p>")
     blind = trace.analyses.get("without_picture")

@@ -23,6 +23,7 @@ from leo_core.tracing.intervene import Interventions
 from leo_core.tracing.record import lock_of
 from leo_core.tracing.run import Asked, ask, encode, trace_run, with_analysis
 from leo_core.tracing.trace import Trace
+from leo_core.tracing.trace_file import as_saved
 
 REMEMBERED = 16
 """Pictures' features and prepared questions kept for asking again; the oldest go first."""
@@ -144,7 +145,7 @@ class Session:
         asked, trace = item
         run = secrets.token_hex(8)
         self._remember(self._asked, run, asked)
-        trace = replace(trace, provenance={**trace.provenance, "run": run})
+        trace = as_saved(replace(trace, provenance={**trace.provenance, "run": run}))
         yield Update("Measuring the vision experts", trace.answer, tuple(trace.probability.tolist()), trace)
         if not stop.is_set():
             trace = self.measured(asked, trace)

@@ -15,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("question")
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
     parser.add_argument("--trace", metavar="FILE", help="save the whole run as a trace file (.safetensors)")
+    parser.add_argument("--no-picture", action="store_true", help="leave the picture's copy out of the trace file")
     parser.add_argument("--most", type=int, default=48, metavar="N", help="most tokens of an answer (default: 48)")
     add_model_options(parser)
 
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     shares = contributions(model, asked, torch.from_numpy(trace.token_ids[trace.prompt_length :]))
     report = summary(trace, shares, time.perf_counter() - started)
     if options.trace:
-        save_trace(trace, options.trace)
+        save_trace(trace, options.trace, pictures=not options.no_picture)
         print(f"Trace saved to {options.trace}", file=sys.stderr)
     print(json.dumps(report, indent=2, ensure_ascii=False) if options.json else table(report))
     return 0

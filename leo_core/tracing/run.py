@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from functools import cache
 from importlib.metadata import version
 
@@ -138,6 +139,7 @@ def provenance(model: LeoMini) -> dict:
     config = model.config
     return {
         **model.origin,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "reducer": config.reducer,
         "mmoe": config.mmoe,
         "experts": {one["name"]: one["kind"] for one in config.experts},

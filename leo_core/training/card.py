@@ -58,6 +58,12 @@ right answer, in nats. One training run (seed 0): the spread over seeds is not k
 
 {ceilings}
 
+## Photographs
+
+It has seen none. Ten questions about pictures of scikit-image and scikit-learn, as answered (`python assets/embedded/ask_photographs.py`):
+
+{photographs}
+
 ## Does CoTR look where the question points?
 
 {mass}
@@ -65,7 +71,8 @@ right answer, in nats. One training run (seed 0): the spread over seeds is not k
 
 
 def recipe_of(run: Path) -> dict:
-    """What the run did, from its logs: settings and last metrics of each stage, pictures of each set."""
+    """What the run did, from its logs: settings and last metrics of each stage, pictures of each set; and `notes.txt`, where
+    whoever ran it says what the logs do not."""
     stages = []
     for log in sorted(run.glob("stage*.jsonl")):
         lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -82,7 +89,8 @@ def recipe_of(run: Path) -> dict:
             with safe_open(shard, "np") as file:
                 counted += len(json.loads(file.metadata()["samples"]))
         pictures[folder.name] = counted
-    return {"pictures": pictures, "stages": stages}
+    notes = run / "notes.txt"
+    return {"pictures": pictures, "stages": stages, "notes": notes.read_text().strip() if notes.exists() else ""}
 
 
 def card(folder: Path = EMBEDDED) -> str:
@@ -92,7 +100,7 @@ def card(folder: Path = EMBEDDED) -> str:
     mmoe, reducer = config.mmoe_config, config.reducer_config
     return TEXT.format(
         summary=_summary(report["tests"]["new_scenes"]["rows"]), tables="\n".join(_tables(report["tests"])), ceilings=_ceilings(report["ceilings"]),
-        mass=_mass(report["question_mass"]), recipe=_recipe(recipe),
+        mass=_mass(report["question_mass"]), photographs=_photographs(folder), recipe=_recipe(recipe),
         experts=", ".join(f"{one['name']} ({one['domain']})" for one in config.experts),
         reducer=f"{reducer.kind}, {reducer.tokens} tokens, {reducer.similarity} similarity, {reducer.query_init} queries, position in {reducer.position}",
         experts_llm=mmoe.num_experts, rank=mmoe.rank, top_k=mmoe.top_k, gate=mmoe.gate, balance=mmoe.balance, weight=mmoe.balance_weight,
@@ -133,13 +141,23 @@ def _mass(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def _photographs(folder: Path) -> str:
+    path = folder / "photographs.json"
+    if not path.exists():
+        return "Not asked yet: `python assets/embedded/ask_photographs.py`."
+    lines = ["| picture | question | a person would say | the model says | its probability |", "| --- | --- | --- | --- | --- |"]
+    for one in json.loads(path.read_text()):
+        lines.append(f"| {one['picture']} | {one['question']} | {one['expected']} | {one['answer']} | {one['probability']:.0%} |")
+    return "\n".join(lines)
+
+
 def _recipe(recipe: dict) -> str:
     pictures = ", ".join(f"{name} {count}" for name, count in recipe["pictures"].items())
     lines = [f"Pictures: {pictures}. Stage 1: ridge regression of the projector. Then (means over the last 50 steps of each stage):", ""]
     for one in recipe["stages"]:
         metrics = ", ".join(f"{name} {value:.2f}" for name, value in one["metrics"].items())
         lines.append(f"- {one['stage']}: {one['steps']} steps, loss {one['loss']:.2f}; {metrics}")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", recipe["notes"]] if recipe["notes"] else lines)
 
 
 def main(arguments: list[str]) -> None:

@@ -13,13 +13,13 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from leo_core.checkpoint import save_model
 from leo_core.config import LeoConfig
 from leo_core.embedded import KEEP_ALL, PLAIN_DECODER
 from leo_core.experts.expert import VisionExperts
 from leo_core.model import LeoMini
 from leo_core.processor import LeoProcessor
 from leo_core.reducers import block_means
+from leo_core.saving import save_model
 from leo_core.training.batches import answered, by_domain, model_inputs, question_batch, some_questions
 from leo_core.training.features import FeatureStore
 from leo_core.training.first_stage import cold_loss, start_from

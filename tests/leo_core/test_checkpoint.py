@@ -9,11 +9,12 @@ from PIL import Image
 from safetensors import safe_open
 from torch.testing import assert_close
 
-from leo_core.checkpoint import WEIGHTS, is_frozen, load_model, load_processor, save_model
+from leo_core.checkpoint import WEIGHTS, is_frozen, load_model, load_processor
 from leo_core.config import LeoConfig
 from leo_core.experts.build import build_experts
 from leo_core.model import LeoMini
 from leo_core.processor import LeoImageProcessor, LeoProcessor
+from leo_core.saving import save_model
 
 
 def path_of(source: dict) -> Path:

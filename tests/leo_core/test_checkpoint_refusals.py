@@ -7,8 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from leo_core.checkpoint import WEIGHTS, load_model, load_processor, save_model
+from leo_core.checkpoint import WEIGHTS, load_model, load_processor
 from leo_core.errors import CheckpointError, LeoError, PartError
+from leo_core.saving import save_model
 
 
 @pytest.fixture

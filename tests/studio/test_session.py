@@ -39,9 +39,9 @@ def test_shapley_values_add_up_to_the_whole_gain(finished):
 def test_positions_are_prompt_plus_answer_minus_the_unread_last(finished):
     trace = finished.trace
     assert trace.routing.probability.shape[1] == len(trace.roles) - 1
-    np.testing.assert_allclose(trace.routing.probability.sum(-1), 1, atol=1e-5)
+    np.testing.assert_allclose(trace.routing.probability.sum(-1), 1, atol=1e-3)  # a run holds what its file would: half precision
     for expert in trace.experts:
-        np.testing.assert_allclose(expert.weights.sum(-1), 1, atol=1e-4)
+        np.testing.assert_allclose(expert.weights.sum(-1), 1, atol=1e-3)
 
 
 def test_token_bytes_join_to_the_answer(finished):
