@@ -69,8 +69,8 @@ def _build(options: argparse.Namespace, name: str, count: int, samples: Callable
         path = options.run / "features" / name / f"shard-{first // SHARD:04d}.safetensors"
         if not path.exists():
             write_shard(path, samples(first, min(SHARD, count - first)), experts)
-            done += 1
-        left = (time.monotonic() - started) / max(done, 1) * (len(mine) - number - 1)
-        pace = done * SHARD / (time.monotonic() - started)
+            done += min(SHARD, count - first)
+        left = (time.monotonic() - started) / max(done, 1) * SHARD * (len(mine) - number - 1)
+        pace = done / (time.monotonic() - started)
         print(f"{name}: {number + 1} of {len(mine)} files, {pace:.1f} pictures/s, {left:.0f} s left   ", end="\r", file=sys.stderr)
     print(file=sys.stderr)

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from leo_core.checkpoint import load
+    from leo_core.errors import InputError
     from leo_core.files import atomic_path
     from leo_core.training.evaluate import drawn_questions
     from leo_core.training.scores import markdown, table
@@ -39,7 +40,11 @@ def run(options: argparse.Namespace) -> int:
     checkpoint, out = options.checkpoint or options.run / "stage3", options.out or options.run / "evaluation"
     out.mkdir(parents=True, exist_ok=True)
     model, processor = load(checkpoint, fetched_parts())
-    report = {"seed": 0, "tests": {}, "ceilings": {}, "question_mass": []}
+    path = out / "evaluation.json"  # tests made before stay in it
+    fresh = {"checkpoint": model.origin, "seed": 0, "tests": {}, "ceilings": {}, "question_mass": []}
+    report = json.loads(path.read_text()) if path.exists() else fresh
+    if report["checkpoint"] != model.origin:
+        raise InputError(f"{out} holds the evaluation of another checkpoint ({report['checkpoint']}): choose another folder with --out.")
     for name in options.tests:
         kind, kinds = TESTS.get(name, (name, ()))
         store = _store(options.run, kind, model)
@@ -55,8 +60,8 @@ def run(options: argparse.Namespace) -> int:
         with atomic_path(out / f"{name}.md") as temporary:
             temporary.write_text(markdown(rows))
         print(f"{name}\n{markdown(rows)}")
-    with atomic_path(out / "evaluation.json") as temporary:
-        temporary.write_text(json.dumps(report, indent=1) + "\n")
+        with atomic_path(path) as temporary:
+            temporary.write_text(json.dumps(report, indent=1) + "\n")
     print(f"Written to {out}.")
     return 0
 

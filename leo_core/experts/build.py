@@ -11,7 +11,6 @@ from leo_core.experts.expert import VisionExpert, VisionExperts
 from leo_core.experts.onnx_expert import OnnxExpert
 from leo_core.experts.onnx_graph import OnnxGraph, RememberingGraph
 from leo_core.experts.pixels import PixelSettings
-from leo_core.experts.reading import ReadingExpert
 from leo_core.experts.transformers_expert import TransformersExpert
 from leo_core.experts.words import WordExpert
 
@@ -33,8 +32,8 @@ def build_experts(sources: Sequence[ExpertSource], resolve: Resolve) -> VisionEx
 def build_expert(source: ExpertSource, resolve: Resolve, graph: Callable[[dict], OnnxGraph]) -> VisionExpert:
     """One expert. settings by kind:
 
-    onnx: graph {source, tensors}, pixels (PixelSettings), stride, width, leading. reading: detector and recogniser graphs,
-    detector_pixels, strip_pixels, width. words: the same without width. transformers: a folder written by save_pretrained (model and image processor),
+    onnx: graph {source, tensors}, pixels (PixelSettings), stride, width, leading. words: detector and recogniser graphs,
+    detector_pixels, strip_pixels. transformers: a folder written by save_pretrained (model and image processor),
     layer, leading.
     """
     settings, name, domain = dict(source.settings), source.name, source.domain
@@ -42,11 +41,6 @@ def build_expert(source: ExpertSource, resolve: Resolve, graph: Callable[[dict],
         return OnnxExpert(
             name, domain, settings["width"], graph(settings["graph"]), _pixels(settings["pixels"]), settings["stride"], settings.get("leading", 0)
         )
-    if source.kind == "reading":
-        return ReadingExpert(
-            name, domain, settings["width"], graph(settings["detector"]), _pixels(settings["detector_pixels"]),
-            graph(settings["recogniser"]), _pixels(settings["strip_pixels"]),
-        )  # fmt: skip
     if source.kind == "words":
         return WordExpert(
             name, domain, graph(settings["detector"]), _pixels(settings["detector_pixels"]),
@@ -54,7 +48,7 @@ def build_expert(source: ExpertSource, resolve: Resolve, graph: Callable[[dict],
         )  # fmt: skip
     if source.kind == "transformers":
         return _transformers(name, domain, settings, resolve(settings["source"]))
-    raise InputError(f"Vision expert '{name}' is of kind '{source.kind}'; allowed are onnx, reading, words and transformers.")
+    raise InputError(f"Vision expert '{name}' is of kind '{source.kind}'; allowed are onnx, words and transformers.")
 
 
 def _transformers(name: str, domain: str, settings: dict, folder: Path) -> TransformersExpert:

@@ -25,13 +25,6 @@ def cut_strip(picture: Image.Image, box: Float[np.ndarray, "4 2"], columns: int)
     return picture.transform((columns * COLUMN, HEIGHT), Image.Transform.QUAD, tuple(corners), Image.Resampling.BICUBIC)
 
 
-def column_polygons(box: Float[np.ndarray, "4 2"], columns: int) -> Float[np.ndarray, "columns 4 2"]:
-    """The box cut into equal columns along the text."""
-    share = (np.arange(columns + 1) / columns)[:, None]
-    top, bottom = box[0] + share * (box[1] - box[0]), box[3] + share * (box[2] - box[3])
-    return np.stack([top[:-1], top[1:], bottom[1:], bottom[:-1]], axis=1)
-
-
 def part_of_strip(box: Float[np.ndarray, "4 2"], start: float, end: float) -> Float[np.ndarray, "4 2"]:
     """The part of the box between two shares (0..1) of its length along the text."""
     along = lambda share: (box[0] + share * (box[1] - box[0]), box[3] + share * (box[2] - box[3]))  # noqa: E731
