@@ -59,6 +59,7 @@ def stage_2(config: LeoConfig, decoder, experts: VisionExperts, processor: LeoPr
     model.reducer.set_absent(mean_reduced(model, processor, store))
     model.config.decoder_source = {**config.decoder_source, "adapter": "adapter"}
     save_model(model, done, trained_only=True, extra=[folder / "adapter"])
+    processor.save_pretrained(done)  # so that the model of all tokens can be evaluated too
     return done
 
 
