@@ -12,6 +12,9 @@ from leo_core.config import ExpertSource, LeoConfig, MMoEConfig, ProjectorConfig
 IMAGE_TOKEN = "<file_sep>"
 """A token that SmolLM2 reserves and never meets in chats."""
 
+ANSWER_PREFIX = " "
+"""Before every answer (see LeoProcessor)."""
+
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"

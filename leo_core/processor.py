@@ -47,10 +47,12 @@ class LeoProcessor(ProcessorMixin):
     """One image_processor (all experts' settings) and one tokenizer.
 
     visual_tokens: places per picture, as many as the reducer yields. image_token: the reserved token that marks them.
+    answer_prefix: what the decoder learned to write before an answer. A space makes a word at the start of an answer the
+    same token as the word inside a sentence, which is the one that a projector learns to imitate.
     """
 
-    def __init__(self, image_processor=None, tokenizer=None, image_token="<file_sep>", visual_tokens=16, chat_template=None, **kwargs):
-        self.image_token, self.visual_tokens = image_token, visual_tokens
+    def __init__(self, image_processor=None, tokenizer=None, image_token="<file_sep>", visual_tokens=16, chat_template=None, answer_prefix="", **kwargs):
+        self.image_token, self.visual_tokens, self.answer_prefix = image_token, visual_tokens, answer_prefix
         super().__init__(image_processor, tokenizer, chat_template=chat_template)
         self.image_token_id = tokenizer.convert_tokens_to_ids(image_token)
 
@@ -125,13 +127,17 @@ class LeoProcessor(ProcessorMixin):
         """Tokens of a user's text: chat marks and the picture placeholder inside it stay plain text."""
         return self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
 
+    def answer_ids(self, answer: str) -> list[int]:
+        """Tokens of an answer as the decoder writes it, end mark included."""
+        return [*self.plain_ids(self.answer_prefix + answer), self.tokenizer.eos_token_id]
+
     def _template_ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False, split_special_tokens=False)["input_ids"] if text else []
 
     def _row(self, pictures: int, question: str, system: str | None, answer: str | None) -> dict[str, list[int]]:
         parts = self.segments(pictures, question, system)
         if answer is not None:
-            parts = [*parts, (ANSWER, -1, [*self.plain_ids(answer), self.tokenizer.eos_token_id])]
+            parts = [*parts, (ANSWER, -1, self.answer_ids(answer))]
         row = {"input_ids": [], "roles": [], "picture_index": []}
         for role, number, ids in parts:
             row["input_ids"] += ids

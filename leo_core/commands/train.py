@@ -48,10 +48,11 @@ class _Recipe:
 
     def _config(self, text_config):
         from leo_core.checkpoint import new_processor
-        from leo_core.embedded import CHAT_TEMPLATE, IMAGE_TOKEN, embedded_config
+        from leo_core.embedded import ANSWER_PREFIX, CHAT_TEMPLATE, IMAGE_TOKEN, embedded_config
 
         config = embedded_config(text_config)
         processor = new_processor(self.decoder_folder, config, IMAGE_TOKEN, CHAT_TEMPLATE)
+        processor.answer_prefix = ANSWER_PREFIX
         config.image_token_id = processor.image_token_id
         return config, processor
 

@@ -34,8 +34,8 @@ def ask_chart(rng: np.random.Generator, chart: Chart) -> tuple[Question, ...]:
     def about(templates: tuple[str, ...], answer: str, kind: str, **fields: str) -> Group:
         return single(rng, templates, answer, kind, "charts", **fields)
 
-    extremes = [about(LARGEST, chart.labels[order[-1]], "largest", part=part),
-                about(SMALLEST, chart.labels[order[0]], "smallest", part=part)]  # fmt: skip
+    extremes = [about(LARGEST, chart.labels[order[-1]].lower(), "largest", part=part),
+                about(SMALLEST, chart.labels[order[0]].lower(), "smallest", part=part)]  # fmt: skip
     optional = [
         *extremes,
         about(VALUE, chart.printed[one], "value", label=chart.labels[one]),

@@ -213,5 +213,5 @@ def _ask(rng: np.random.Generator, page: Page, title: str, decoy: str) -> tuple[
         column, row, number = page.cells[rng.integers(len(page.cells))]
         optional.append(about(CELL, number, "cell", column=column.lower(), row=row))
     section = int(rng.integers(2))
-    optional.append(about(SECTION, page.headings[section], "section", which=("first", "second")[section]))
-    return choose(rng, [about(TITLE, title, "title"), *has], optional)
+    optional.append(about(SECTION, page.headings[section].lower(), "section", which=("first", "second")[section]))
+    return choose(rng, [about(TITLE, title.lower(), "title"), *has], optional)

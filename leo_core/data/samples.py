@@ -10,7 +10,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Question:
-    """One question whose answer can be seen on the picture. kind: what is asked; domain: which skill it belongs to."""
+    """One question whose answer can be seen on the picture; written words are answered in lower case. kind: what is asked; domain: which skill it belongs to."""
 
     text: str
     answer: str

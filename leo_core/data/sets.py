@@ -5,7 +5,7 @@ new_names: names that training never draws or asks for; only where, count, colou
 them has no target. easy_vqa_*: the public benchmark's own split (see easy_vqa).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -21,7 +21,8 @@ from leo_core.files import cache_folder
 class PictureSet:
     """seed: of its scenes; count: pictures by default; held_out: draws the names that training never sees.
 
-    easy_vqa: the benchmark's split to take the pictures from, with `questions` of each (None = all).
+    easy_vqa: the benchmark's split to take the pictures from, with `questions` of each (None = all). names: the only ones
+    drawn (none given = all that are seen in training); domains: shares of the kinds of pictures (None = the usual mix).
     """
 
     name: str
@@ -32,6 +33,8 @@ class PictureSet:
     scenes_only: bool = False
     easy_vqa: str = ""
     questions: int | None = None
+    names: Sequence[str] = ()
+    domains: Mapping[str, float] | None = None
 
 
 SETS = (
@@ -43,13 +46,21 @@ SETS = (
     PictureSet("easy_vqa_train", 0, 600, easy_vqa="train", questions=3),
 )
 
+LAB_NAMES = (
+    "apple", "banana", "bell", "bicycle", "bus", "butterfly", "cactus", "candle", "castle", "crab", "crown", "drum",
+    "elephant", "fish", "guitar", "key", "lion", "mushroom", "penguin", "robot", "rocket", "snail", "star", "umbrella",
+)  # fmt: skip
+_LAB = {"styles": STYLES[:2], "names": LAB_NAMES, "domains": {"scenes": 0.45, "reading": 0.3, "charts": 0.25}}
+LAB_SETS = (PictureSet("lab_train", 21, 2200, **_LAB), PictureSet("lab_test", 979, 450, **_LAB))
+"""Few names in two styles, for a decoder that starts from nothing (leo_core.experiments); built only when asked for."""
+
 
 def set_named(name: str) -> PictureSet:
     """Raises InputError for an unknown name."""
-    for one in SETS:
+    for one in (*SETS, *LAB_SETS):
         if one.name == name:
             return one
-    raise InputError(f"There is no picture set '{name}': choose one of {', '.join(one.name for one in SETS)}.")
+    raise InputError(f"There is no picture set '{name}': choose one of {', '.join(one.name for one in (*SETS, *LAB_SETS))}.")
 
 
 def pictures(chosen: PictureSet, icons: Icons, count: int, first: int = 0) -> Iterator[Sample]:
@@ -59,5 +70,6 @@ def pictures(chosen: PictureSet, icons: Icons, count: int, first: int = 0) -> It
         samples = easy_vqa.samples(folder, chosen.easy_vqa, first + count, chosen.questions, chosen.seed)
         return islice(samples, first, None)
     seen, unseen = split_names(icons.names)
-    domains = {"scenes": 1.0} if chosen.scenes_only else None
-    return generate(icons, count, chosen.seed, unseen if chosen.held_out else seen, chosen.styles, domains, first)
+    domains = {"scenes": 1.0} if chosen.scenes_only else chosen.domains
+    names = unseen if chosen.held_out else chosen.names or seen
+    return generate(icons, count, chosen.seed, names, chosen.styles, domains, first)

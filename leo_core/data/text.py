@@ -161,9 +161,9 @@ def _ask(
     must: list[Group] = []
     if writing.form == "lines":
         for which, line in zip(("first", "second"), writing.lines, strict=True):
-            must.append(single(rng, LINE, line, "line", "reading", which=which))
+            must.append(single(rng, LINE, line.lower(), "line", "reading", which=which))
     else:
-        must.append(single(rng, READ[plain], writing.lines[0], plain, "reading"))
+        must.append(single(rng, READ[plain], writing.lines[0].lower(), plain, "reading"))
     line = writing.lines[rng.integers(len(writing.lines))]
     must.append(yes_and_no(rng, IS_WORD if len(writing.lines) == 1 else HAS_LINE, {"text": line}, {"text": writing.decoy},
                            "is_word", "reading"))  # fmt: skip
@@ -172,7 +172,7 @@ def _ask(
     if writing.form in READ:
         optional.append(single(rng, FORM, writing.form, "text_form", "reading"))
     if plain == "word":
-        optional.append(single(rng, FIRST, writing.lines[0][0], "letter", "reading"))
+        optional.append(single(rng, FIRST, writing.lines[0][0].lower(), "letter", "reading"))
     if icon:
         must.append(single(rng, NEXT_TO, with_article(icon), "what", "objects"))
         optional.append(presence(rng, [icon], source))

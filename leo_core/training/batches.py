@@ -15,6 +15,7 @@ from leo_core.model import LeoMini
 from leo_core.processor import LeoProcessor
 from leo_core.roles import PICTURE
 from leo_core.training.features import FeatureStore
+from leo_core.training.transcripts import KIND as TRANSCRIPT
 
 
 def question_batch(store: FeatureStore, processor: LeoProcessor, pairs: Sequence[tuple[int, Question]], answered: bool = True) -> dict:
@@ -42,6 +43,8 @@ class PackedBatch:
     pictures: PictureFeatures
     segments: Int[Tensor, "p s"]
     """0 = shared by all questions, 1.. = number of the question, -1 = padding."""
+    weights: Float[Tensor, "p s"]
+    """Of each label in the loss."""
 
 
 def packed_batch(store: FeatureStore, processor: LeoProcessor, index: Sequence[int], questions: Sequence[Sequence[Question]]) -> PackedBatch:
@@ -49,29 +52,30 @@ def packed_batch(store: FeatureStore, processor: LeoProcessor, index: Sequence[i
     rows = [_packed_row(processor, asked) for asked in questions]
     length = max(len(row[0]) for row in rows)
     pad = lambda values, fill: torch.tensor([row + [fill] * (length - len(row)) for row in values])  # noqa: E731
-    input_ids, labels, positions, segments = (pad([row[i] for row in rows], fill) for i, fill in enumerate((0, -100, 0, -1)))
+    input_ids, labels, positions, segments, weights = (pad([row[i] for row in rows], fill) for i, fill in enumerate((0, -100, 0, -1, 0.0)))
     same = (segments[:, :, None] == segments[:, None, :]) | (segments[:, None, :] == 0)
     causal = torch.ones(length, length, dtype=torch.bool).tril()
     attention = same & causal | torch.eye(length, dtype=torch.bool)
-    return PackedBatch(input_ids, labels, positions, attention[:, None], store.features(torch.tensor(index)), segments)
+    return PackedBatch(input_ids, labels, positions, attention[:, None], store.features(torch.tensor(index)), segments, weights)
 
 
-def _packed_row(processor: LeoProcessor, asked: Sequence[Question]) -> tuple[list[int], list[int], list[int], list[int]]:
-    ids, labels, positions, segments = [], [], [], []
+def _packed_row(processor: LeoProcessor, asked: Sequence[Question]) -> tuple[list, ...]:
+    ids, labels, positions, segments, weights = [], [], [], [], []
     for number, question in enumerate(asked, start=1):
         parts = processor.segments(1, question.text, None)
         last_picture = max(i for i, (role, _, _) in enumerate(parts) if role == PICTURE)
         if number == 1:  # everything up to the picture is common to all questions: segment 0
             shared = [token for _, _, tokens in parts[: last_picture + 1] for token in tokens]
             ids, labels, segments = list(shared), [-100] * len(shared), [0] * len(shared)
-            positions = list(range(len(shared)))
+            positions, weights = list(range(len(shared))), [0.0] * len(shared)
         prompt = [token for _, _, tokens in parts[last_picture + 1 :] for token in tokens]
-        answer = [*processor.plain_ids(question.answer), processor.tokenizer.eos_token_id]
+        answer = processor.answer_ids(question.answer)
         ids += prompt + answer
         labels += [-100] * len(prompt) + answer
         positions += range(len(shared), len(shared) + len(prompt) + len(answer))
         segments += [number] * (len(prompt) + len(answer))
-    return ids, labels, positions, segments
+        weights += [TRANSCRIPT_WEIGHT if question.kind == TRANSCRIPT else 1.0] * (len(prompt) + len(answer))
+    return ids, labels, positions, segments, weights
 
 
 def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> tuple[Float[Tensor, ""], dict[tuple[int, int], bool]]:
@@ -96,7 +100,8 @@ def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> tuple[Fl
     right = dict.fromkeys(owners, True)
     for owner, missed in zip(owners, wrong.tolist(), strict=True):
         right[owner] &= not missed
-    return F.cross_entropy(logits.float(), labels), right
+    weights = batch.weights[:, 1:][counted].to(logits.device)
+    return (F.cross_entropy(logits.float(), labels, reduction="none") * weights).sum() / weights.sum(), right
 
 
 def answered(logits: Float[Tensor, "b k vocabulary"], labels: Int[Tensor, "b s"]) -> list[bool]:
@@ -104,6 +109,9 @@ def answered(logits: Float[Tensor, "b k vocabulary"], labels: Int[Tensor, "b s"]
     labels = labels[:, -logits.shape[1] :][:, 1:]
     return ((logits[:, :-1].argmax(dim=-1) == labels) | (labels == -100)).all(dim=1).tolist()
 
+
+TRANSCRIPT_WEIGHT = 0.5
+"""Of a transcript's tokens in the loss: there are many more of them than of answers to questions."""
 
 YES_NO_WEIGHT = 0.5
 """How often a yes/no question is drawn beside one with an open answer: it says least about the picture."""

@@ -9,24 +9,31 @@ from leo_core.config import LeoConfig
 from leo_core.experts.expert import VisionExperts
 from leo_core.files import atomic_path
 from leo_core.model import LeoMini
+from leo_core.position import grid_boxes
 from leo_core.processor import LeoProcessor
 from leo_core.training.batches import by_domain, packed_batch, packed_loss, some_questions
 from leo_core.training.features import FeatureStore
 from leo_core.training.loop import Report, train_stage
 from leo_core.training.ridge import named_cells, ridge
 from leo_core.training.stages import Stage, pictures_of
+from leo_core.training.transcripts import place, transcript
 
 RIDGE_PENALTY = 300.0
+PLACE_SHARE = 0.5
+"""Of a place's name in a visual token that also carries a thing's name."""
 
 
 def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore) -> None:
-    """The projector's linear part onto mean token embeddings of what the tokens show."""
+    """The projector's linear part onto mean token embeddings of what the tokens show, its positions onto those of their places' names."""
     embedding = model.get_input_embeddings().weight.detach()
-    inputs, targets = named_cells(store, model.reducer, lambda phrase: embedding[processor.plain_ids(" " + phrase)].mean(dim=0))
+    named = lambda phrase: embedding[processor.plain_ids(" " + phrase.lower())].mean(dim=0)  # noqa: E731
+    inputs, targets = named_cells(store, model.reducer, named)
     weight, bias = ridge(inputs, targets, RIDGE_PENALTY)
+    places = torch.stack([named(place(tuple(box), (1, 1))) for box in grid_boxes(*model.reducer.grid).tolist()])
     with torch.no_grad():
         model.projector.linear.weight.copy_(weight)
         model.projector.linear.bias.copy_(bias)
+        model.projector.positions.copy_(PLACE_SHARE * (places - places.mean(dim=0)))
 
 
 def stage_1(
@@ -45,15 +52,15 @@ def stage_1(
     if stage is None:
         ridge_start(model, processor, store)
     else:
-        for metrics in train_stage(model, stage, cold_loss(model, processor, store, stage), folder):
+        for metrics in train_stage(model, stage, packed_questions_loss(model, processor, store, stage), folder):
             report(metrics)
     with atomic_path(done) as temporary:
         save_file({name: value.contiguous() for name, value in model.projector.state_dict().items()}, temporary)
     return done
 
 
-def cold_loss(model: LeoMini, processor: LeoProcessor, store: FeatureStore, stage: Stage, seed: int = 1, body=None):
-    """Loss of a step on packed questions: the same step always sees the same questions.
+def packed_questions_loss(model: LeoMini, processor: LeoProcessor, store: FeatureStore, stage: Stage, seed: int = 1, body=None):
+    """Loss of a step on packed questions and, where the stage says so, each picture's transcript; the same step always sees the same.
 
     body: the decoder without its head, where it is wrapped (default: the model's own).
     """
@@ -62,6 +69,8 @@ def cold_loss(model: LeoMini, processor: LeoProcessor, store: FeatureStore, stag
     def loss(step: int):
         pictures = order(step)
         asked = [some_questions(store.samples[index].questions, stage.packed, seed=[seed, step, index]) for index in pictures]
+        if stage.transcripts:
+            asked = [[*questions, *filter(None, [transcript(store.samples[index])])] for index, questions in zip(pictures, asked, strict=True)]
         value, right = packed_loss(model, body or model.decoder.base_model, packed_batch(store, processor, pictures, asked))
         return value, by_domain([asked[row][number - 1] for row, number in right], list(right.values()))
 

@@ -22,7 +22,7 @@ from leo_core.reducers import block_means
 from leo_core.saving import save_model
 from leo_core.training.batches import answered, by_domain, model_inputs, question_batch, some_questions
 from leo_core.training.features import FeatureStore
-from leo_core.training.first_stage import cold_loss, start_from
+from leo_core.training.first_stage import packed_questions_loss, start_from
 from leo_core.training.loop import Report, train_stage
 from leo_core.training.stages import Stage, pictures_of
 from leo_core.training.watching import WATCHED, watched
@@ -51,7 +51,7 @@ def stage_2(config: LeoConfig, decoder, experts: VisionExperts, processor: LeoPr
     model.decoder.set_attn_implementation("eager")  # for short rows its backward pass is faster on a CPU than the fused kernel's
     model.decoder = get_peft_model(model.decoder, LoraConfig(**LORA))
     body = model.decoder.get_base_model().base_model
-    for metrics in train_stage(model, stage, cold_loss(model, processor, store, stage, seed=2, body=body), folder):
+    for metrics in train_stage(model, stage, packed_questions_loss(model, processor, store, stage, seed=2, body=body), folder):
         report(metrics)
     model.decoder.save_pretrained(folder / "adapter")
     model.decoder = model.decoder.merge_and_unload()

@@ -21,7 +21,7 @@ def ridge(inputs: Float[Tensor, "rows d"], targets: Float[Tensor, "rows k"], pen
     return weight, y_mean - weight @ x_mean
 
 
-def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most: int = 3000) -> tuple[Tensor, Tensor]:
+def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most: int = 6000) -> tuple[Tensor, Tensor]:
     """(joined reduced tokens, embedding of the name) for every output cell whose centre lies in a named region.
 
     reducer: one whose output tokens sit on a regular grid (KeepAll).

@@ -15,7 +15,8 @@ from leo_core.errors import InputError
 class Stage:
     """rates: pattern of parameter names -> learning rate; what no pattern matches is frozen. batch: questions per step.
 
-    packed: questions behind one picture in a row (stage 2 only: CoTR and the routers see the question). precision: of the
+    packed: questions behind one picture in a row (stage 2 only: CoTR and the routers see the question); transcripts: each such
+    row also asks for all that is named on the picture. precision: of the
     decoder's matrix products, float32 or bfloat16 (weights and optimizer stay float32).
     """
 
@@ -27,6 +28,7 @@ class Stage:
     weight_decay: float = 0.0
     expert_dropout: float = 0.0
     packed: int = 1
+    transcripts: bool = False
     precision: str = "float32"
     save_every: int = 50
 
@@ -34,7 +36,7 @@ class Stage:
 COLD_STAGE_1 = Stage("stage1", {"projector.*": 1e-3}, steps=300, batch=36, packed=3, precision="bfloat16")
 """The projector from a random start; ridge regression needs no stage."""
 
-STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=850, batch=36, packed=3, precision="bfloat16")
+STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=850, batch=36, packed=3, transcripts=True, precision="bfloat16")
 """All tokens, decoder through one LoRA on all its linear layers (merged afterwards), projector from the ridge start."""
 
 STAGE_3 = Stage(

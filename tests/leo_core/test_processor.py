@@ -142,3 +142,12 @@ def test_saving_and_loading_keeps_the_prompt(processor, picture, tmp_path):
     for name in ("input_ids", "roles", "picture_index", "labels"):
         assert torch.equal(one[name], two[name])
     assert again.visual_tokens == PLACES and (data := two["roles"][0]).min() == SPECIAL and data.max() == ANSWER
+
+
+def test_an_answer_is_taught_with_the_prefix_that_the_processor_was_saved_with(processor, tmp_path):
+    processor.answer_prefix = " "
+    processor.save_pretrained(tmp_path)
+    again = LeoProcessor.from_pretrained(tmp_path)
+    taught = again(None, "What is red?", answers="a dog")
+    assert text_of(again, taught, 0, ANSWER) == " a dog<|im_end|>"
+    assert again.answer_ids("a dog") == [*again.plain_ids(" a dog"), again.tokenizer.eos_token_id]

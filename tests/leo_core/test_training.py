@@ -109,7 +109,8 @@ def test_packed_questions_give_the_loss_of_single_ones(make_leo, tokenizer, make
 
     from leo_core.config import MMoEConfig, ReducerConfig
     from leo_core.processor import LeoImageProcessor, LeoProcessor
-    from leo_core.training.batches import answered, packed_batch, packed_loss, question_batch
+    from leo_core.training.batches import TRANSCRIPT_WEIGHT, answered, packed_batch, packed_loss, question_batch
+    from leo_core.training.transcripts import KIND
 
     class Store:
         def features(self, index):
@@ -120,7 +121,7 @@ def test_packed_questions_give_the_loss_of_single_ones(make_leo, tokenizer, make
     model = make_leo(reducer=ReducerConfig(kind="keep_all", tokens=6, grid=(2, 3)), mmoe=plain, image_token_id=place, decoder=None, kind="llama")
     model.decoder.resize_token_embeddings(len(tokenizer))
     processor = LeoProcessor(LeoImageProcessor([]), tokenizer, visual_tokens=6)
-    asked = [Question("What is in the picture?", "a lion", "what", "d"), Question("Is it red?", "no", "yesno", "d")]
+    asked = [Question("What is in the picture?", "a lion", "what", "d"), Question("Is it red?", "no", "yesno", "d"), Question("Read all.", "a red lion", KIND, "t")]
     batch = packed_batch(Store(), processor, [1], [asked])
     with torch.no_grad():
         packed, right = packed_loss(model, model.decoder.base_model, batch)
@@ -132,9 +133,10 @@ def test_packed_questions_give_the_loss_of_single_ones(make_leo, tokenizer, make
             losses.append(output.loss)
             alone += answered(output.logits, single["labels"])
             counts.append(int((single["labels"] != -100).sum()))
-    expected = sum(loss * count for loss, count in zip(losses, counts, strict=True)) / sum(counts)
+    shares = torch.tensor([1.0, 1.0, TRANSCRIPT_WEIGHT]) * torch.tensor(counts)
+    expected = (torch.stack(losses) * shares).sum() / shares.sum()
     assert_close(packed, expected, atol=1e-5, rtol=1e-5)
-    assert list(right) == [(0, 1), (0, 2)] and list(right.values()) == alone
+    assert list(right) == [(0, 1), (0, 2), (0, 3)] and list(right.values()) == alone
 
 
 def test_watched_numbers_are_those_of_the_recorded_routes(make_leo, make_prompts, make_features):
