@@ -63,8 +63,8 @@ class CoTR(Reducer):
 
     # --- shared pieces ---
 
-    def _located(self, pictures: PictureFeatures) -> tuple[list[Tensor], list[Tensor]]:
-        """Tokens as the similarity sees them, and as they are averaged."""
+    def located(self, pictures: PictureFeatures) -> tuple[list[Tensor], list[Tensor]]:
+        """Per expert (p, n, d): tokens as the similarity sees them, and as they are averaged; they differ by the position code."""
         if self.config.position == "none":
             return list(pictures.features), list(pictures.features)
         located = [
@@ -91,7 +91,7 @@ class CoTR(Reducer):
     # --- fast path ---
 
     def reduce(self, pictures, text, text_mask, present) -> tuple[Float[Tensor, "p v d"], ...]:
-        keys, values = self._located(pictures)
+        keys, values = self.located(pictures)
         rows = self.score(keys, pictures.masks, text, text_mask, present)
         reduced = []
         for (query, key), value, mask in zip(rows, values, pictures.masks, strict=True):
@@ -137,7 +137,7 @@ class CoTR(Reducer):
 
     def explain(self, pictures, text, text_mask, expert_mask=None) -> Reduction:
         present = self._present(pictures, expert_mask)
-        keys, values = self._located(pictures)
+        keys, values = self.located(pictures)
         score = self._cosine_scores if self.config.similarity == "cosine" else self._dot_scores
         scores = score(keys, pictures.masks, text, text_mask, present)
         weights, tokens = [], []

@@ -25,6 +25,7 @@ from leo_core.training.features import FeatureStore
 from leo_core.training.first_stage import packed_questions_loss, start_from
 from leo_core.training.loop import Report, train_stage
 from leo_core.training.stages import Stage, pictures_of
+from leo_core.training.text_start import start_text
 from leo_core.training.watching import WATCHED, watched
 
 LORA = {"r": 16, "lora_alpha": 32, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]}
@@ -69,6 +70,7 @@ def stage_3(stage2: LeoMini, config: LeoConfig, processor: LeoProcessor, store: 
     model = LeoMini(config, stage2.decoder, stage2.vision_experts).train()
     processor.visual_tokens = config.reducer_config.tokens
     start_projector(model, stage2)
+    start_text(model, processor, store)
     order = pictures_of(stage, len(store), seed=3)
 
     def loss(step: int) -> tuple[Tensor, dict[str, float]]:
