@@ -15,6 +15,7 @@ from leo_core.training.batches import by_domain, packed_batch, packed_loss, some
 from leo_core.training.features import FeatureStore
 from leo_core.training.loop import Report, train_stage
 from leo_core.training.ridge import named_cells, ridge
+from leo_core.training.shown_names import name_embedding, shown_names
 from leo_core.training.stages import Stage, pictures_of
 from leo_core.training.transcripts import place, transcript
 
@@ -25,8 +26,7 @@ PLACE_SHARE = 0.5
 
 def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore) -> None:
     """The projector's linear part onto mean token embeddings of what the tokens show, its positions onto those of their places' names."""
-    embedding = model.get_input_embeddings().weight.detach()
-    named = lambda phrase: embedding[processor.plain_ids(" " + phrase.lower())].mean(dim=0)  # noqa: E731
+    named = lambda phrase: name_embedding(model, processor, phrase)  # noqa: E731
     inputs, targets = named_cells(store, model.reducer, named)
     weight, bias = ridge(inputs, targets, RIDGE_PENALTY)
     places = torch.stack([named(place(tuple(box), (1, 1))) for box in grid_boxes(*model.reducer.grid).tolist()])
@@ -71,7 +71,10 @@ def packed_questions_loss(model: LeoMini, processor: LeoProcessor, store: Featur
         asked = [some_questions(store.samples[index].questions, stage.packed, seed=[seed, step, index]) for index in pictures]
         if stage.transcripts:
             asked = [[*questions, *filter(None, [transcript(store.samples[index])])] for index, questions in zip(pictures, asked, strict=True)]
-        value, right = packed_loss(model, body or model.decoder.base_model, packed_batch(store, processor, pictures, asked))
+        batch = packed_batch(store, processor, pictures, asked)
+        share = max(0.0, 1 - step / stage.shown) if stage.shown else 0.0
+        show = shown_names(model, processor, [store.samples[index] for index in pictures], share) if share else None
+        value, right = packed_loss(model, body or model.decoder.base_model, batch, show)
         return value, by_domain([asked[row][number - 1] for row, number in right], list(right.values()))
 
     return loss

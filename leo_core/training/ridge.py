@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from leo_core.position import grid_boxes
 from leo_core.training.features import FeatureStore
+from leo_core.training.shown_names import named_tokens
 
 
 def ridge(inputs: Float[Tensor, "rows d"], targets: Float[Tensor, "rows k"], penalty: float) -> tuple[Float[Tensor, "k d"], Float[Tensor, "k"]]:
@@ -26,19 +26,13 @@ def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most:
 
     reducer: one whose output tokens sit on a regular grid (KeepAll).
     """
-    cells = grid_boxes(*reducer.grid)
-    centres = (cells[:, :2] + cells[:, 2:]) / 2
     inputs, targets = [], []
     empty = torch.zeros(1, 0, 1)
     for start in range(0, min(most, len(store)), 50):
         index = torch.arange(start, min(start + 50, most, len(store)))
         tokens = torch.cat(reducer(store.features(index), empty, empty[..., 0].bool()), dim=-1)
         for row, i in enumerate(index.tolist()):
-            sample = store.samples[i]
-            for region in sample.regions:
-                box = torch.tensor(region.box).view(2, 2) / torch.tensor(sample.size)
-                inside = ((centres >= box[0]) & (centres <= box[1])).all(dim=1)
-                if inside.any():
-                    inputs.append(tokens[row, inside])
-                    targets.append(phrase_embedding(region.phrase).expand(int(inside.sum()), -1))
+            for phrase, inside in named_tokens(store.samples[i], reducer.grid).items():
+                inputs.append(tokens[row, inside])
+                targets.append(phrase_embedding(phrase).expand(int(inside.sum()), -1))
     return torch.cat(inputs), torch.cat(targets)
