@@ -59,10 +59,20 @@ def _drawn(options: argparse.Namespace) -> list[tuple[str, int, Callable[[int, i
     return [(one.name, options.count or one.count, draw(one)) for one in chosen]
 
 
+def _share(text: str) -> tuple[int, int]:
+    """I and K of `I/K`. Raises InputError unless 1 <= I <= K."""
+    from leo_core.errors import InputError
+
+    share, _, of = text.partition("/")
+    if not (share.isdigit() and of.isdigit() and 1 <= int(share) <= int(of)):
+        raise InputError(f"--share takes I/K with I from 1 to K, for example 1/2; got '{text}'.")
+    return int(share), int(of)
+
+
 def _build(options: argparse.Namespace, name: str, count: int, samples: Callable[[int, int], Iterator], experts) -> None:
     from leo_core.training.features import write_shard
 
-    share, of = (int(part) for part in options.share.split("/"))
+    share, of = _share(options.share)
     mine = [first for first in range(0, count, SHARD) if (first // SHARD) % of == share - 1]
     started, done = time.monotonic(), 0
     for number, first in enumerate(mine):

@@ -58,6 +58,12 @@ right answer, in nats. One training run (seed 0): the spread over seeds is not k
 
 {ceilings}
 
+## Known failures
+
+The surest wrong answer of each kind of question that fails most (`python assets/embedded/show_failures.py RUN`):
+
+{failures}
+
 ## Photographs
 
 It has seen none. Ten questions about pictures of scikit-image and scikit-learn, as answered (`python assets/embedded/ask_photographs.py`):
@@ -100,7 +106,7 @@ def card(folder: Path = EMBEDDED) -> str:
     mmoe, reducer = config.mmoe_config, config.reducer_config
     return TEXT.format(
         summary=_summary(report["tests"]["new_scenes"]["rows"]), tables="\n".join(_tables(report["tests"])), ceilings=_ceilings(report["ceilings"]),
-        mass=_mass(report["question_mass"]), photographs=_photographs(folder), recipe=_recipe(recipe),
+        mass=_mass(report["question_mass"]), photographs=_photographs(folder), failures=_failures(folder), recipe=_recipe(recipe),
         experts=", ".join(f"{one['name']} ({one['domain']})" for one in config.experts),
         reducer=f"{reducer.kind}, {reducer.tokens} tokens, {reducer.similarity} similarity, {reducer.query_init} queries, position in {reducer.position}",
         experts_llm=mmoe.num_experts, rank=mmoe.rank, top_k=mmoe.top_k, gate=mmoe.gate, balance=mmoe.balance, weight=mmoe.balance_weight,
@@ -148,6 +154,17 @@ def _photographs(folder: Path) -> str:
     lines = ["| picture | question | a person would say | the model says | its probability |", "| --- | --- | --- | --- | --- |"]
     for one in json.loads(path.read_text()):
         lines.append(f"| {one['picture']} | {one['question']} | {one['expected']} | {one['answer']} | {one['probability']:.0%} |")
+    return "\n".join(lines)
+
+
+def _failures(folder: Path) -> str:
+    path = folder / "failures.json"
+    if not path.exists():
+        return "Not drawn yet: `python assets/embedded/show_failures.py RUN`."
+    lines = ["| picture | question | right | the model says |", "| --- | --- | --- | --- |"]
+    for one in json.loads(path.read_text()):
+        kind = f"{one['domain']}, {one['kind']}"
+        lines.append(f"| <img src=\"{one['picture']}\" alt=\"{kind}\" width=\"140\"> | {one['question']} ({kind}) | {one['expected']} | {one['answer']} |")
     return "\n".join(lines)
 
 

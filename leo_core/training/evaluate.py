@@ -71,13 +71,13 @@ def grade(model: LeoMini, processor: LeoProcessor, store: FeatureStore, pairs: S
 def graded_into(path: Path, model: LeoMini, processor: LeoProcessor, store: FeatureStore, pairs: Sequence, batch: int = 32) -> Iterator[list[Graded]]:
     """As `grade`, one line of JSON per question appended to `path`; goes on behind the lines that are there."""
     done = read_graded(path) if path.exists() else []
-    whole = len(done) // batch * batch  # a batch that was cut off is done again
+    whole = len(done) if len(done) == len(pairs) else len(done) // batch * batch  # a batch that was cut off is done again
     if [one.question for one in done] != [question for _, question in pairs[: len(done)]]:
         raise InputError(f"{path.name} holds answers to other questions: remove it or choose another folder.")
     path.write_text("".join(_line(one) for one in done[:whole]))
     if whole:
         yield done[:whole]
-    for results in grade(model, processor, store, pairs, batch) if not whole else _from(model, processor, store, pairs, batch, whole):
+    for results in _from(model, processor, store, pairs, batch, whole):
         with open(path, "a") as file:
             file.write("".join(_line(one) for one in results))
         yield results
@@ -85,6 +85,8 @@ def graded_into(path: Path, model: LeoMini, processor: LeoProcessor, store: Feat
 
 def _from(model, processor, store, pairs, batch: int, first: int) -> Iterator[list[Graded]]:
     """The batches behind `first`: pairs are turned round, so that "half the set further on" stays the same question."""
+    if first >= len(pairs):
+        return
     for number, results in enumerate(grade(model, processor, store, [*pairs[first:], *pairs[:first]], batch)):
         if first + number * batch >= len(pairs):
             return

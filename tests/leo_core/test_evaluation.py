@@ -1,0 +1,74 @@
+"""Grading goes on where it stopped, wherever that was, with the same controls; wrong shares of a build are refused."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from leo_core.config import MMoEConfig, ReducerConfig
+from leo_core.errors import InputError
+from leo_core.experts.expert import VisionExperts
+from leo_core.processor import LeoImageProcessor, LeoProcessor
+from leo_core.training.evaluate import drawn_questions, grade, graded_into, read_graded
+from leo_core.training.features import FeatureStore, write_shard
+
+sys.path.append(str(Path(__file__).parent))
+from lab_recipe import Cells, samples  # noqa: E402
+
+QUESTIONS, BATCH = 10, 4
+
+
+@pytest.fixture(scope="module")
+def graded(make_leo, tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("graded")
+    experts = VisionExperts([Cells("fine", 6, 8), Cells("coarse", 2, 3)])
+    write_shard(folder / "shard-0000.safetensors", samples(7), experts)
+    store = FeatureStore([folder / "shard-0000.safetensors"], list(experts)).standardise_as(experts)
+    place = tokenizer.convert_tokens_to_ids("<file_sep>")
+    model = make_leo(reducer=ReducerConfig(tokens=3, projection=8), mmoe=MMoEConfig(rank=2, alpha=4.0, router_width=4), vision_experts=experts,
+                     image_token_id=place)  # fmt: skip
+    model.decoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    processor = LeoProcessor(LeoImageProcessor([]), tokenizer, visual_tokens=3)
+    pairs = drawn_questions(store, QUESTIONS, seed=0)
+    whole = [one for results in grade(model, processor, store, pairs, BATCH) for one in results]
+    return model, processor, store, pairs, whole
+
+
+@pytest.mark.parametrize("lines", [0, 3, 4, 9, 10])
+def test_grading_that_was_cut_off_ends_with_the_same_lines(graded, lines, tmp_path):
+    model, processor, store, pairs, whole = graded
+    path = tmp_path / "graded.jsonl"
+    list(graded_into(path, model, processor, store, pairs, BATCH))
+    kept = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(kept[:lines]))
+    again = [one for results in graded_into(path, model, processor, store, pairs, BATCH) for one in results]
+    assert len(again) == QUESTIONS and read_graded(path) == again
+    for one, other in zip(again, whole, strict=True):
+        assert (one.picture, one.question, one.answers) == (other.picture, other.question, other.answers)
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)  # a batch that is padded otherwise rounds otherwise
+
+
+def test_a_finished_file_is_read_and_left_alone(graded, tmp_path):
+    model, processor, store, pairs, _ = graded
+    path = tmp_path / "graded.jsonl"
+    list(graded_into(path, model, processor, store, pairs, BATCH))
+    before = path.read_bytes()
+    results = list(graded_into(path, None, None, store, pairs, BATCH))  # nothing to compute: no model is touched
+    assert [len(one) for one in results] == [QUESTIONS] and path.read_bytes() == before
+
+
+def test_answers_to_other_questions_are_not_mixed_in(graded, tmp_path):
+    model, processor, store, pairs, _ = graded
+    path = tmp_path / "graded.jsonl"
+    list(graded_into(path, model, processor, store, pairs[:4], BATCH))
+    with pytest.raises(InputError, match="other questions"):
+        list(graded_into(path, model, processor, store, pairs[::-1], BATCH))
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "a/b", "2", "1/0", "-1/2"])
+def test_a_share_of_nothing_is_refused(text):
+    from leo_core.commands.data import _share
+
+    with pytest.raises(InputError, match="I from 1 to K"):
+        _share(text)
+    assert _share("2/3") == (2, 3)
