@@ -38,13 +38,13 @@ class Stage:
 COLD_STAGE_1 = Stage("stage1", {"projector.*": 1e-3}, steps=300, batch=36, packed=3, precision="bfloat16")
 """The projector from a random start; ridge regression needs no stage."""
 
-STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=460, batch=36, packed=3, transcripts=True, shown=150, precision="bfloat16")
+STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=400, batch=36, packed=3, transcripts=True, shown=150, precision="bfloat16")
 """All tokens, decoder through one LoRA on all its linear layers (merged afterwards), projector from the ridge start."""
 
 STAGE_3 = Stage(
     "stage3",
     {"projector.*": 3e-4, "reducer.*": 5e-4, "decoder.*.lora_a.*": 6e-4, "decoder.*.lora_b.*": 6e-4, "decoder.*.router.*": 6e-4},
-    steps=250, batch=32, expert_dropout=0.1, precision="bfloat16",
+    steps=220, batch=32, expert_dropout=0.1, precision="bfloat16",
 )  # fmt: skip
 """Token reduction: CoTR, MMoE and projector; decoder and experts frozen (the paper's third stage)."""
 
