@@ -41,7 +41,7 @@ SETS = (
     PictureSet("new_scenes", 999, 500),
     PictureSet("new_style", 998, 250, (UNSEEN_STYLE,), scenes_only=True),
     PictureSet("new_names", 997, 250, held_out=True, scenes_only=True),
-    PictureSet("train", 1, 4500),
+    PictureSet("train", 1, 9000),
     PictureSet("easy_vqa_test", 0, 200, easy_vqa="test"),
     PictureSet("easy_vqa_train", 0, 600, easy_vqa="train", questions=3),
 )

@@ -16,7 +16,7 @@ from leo_core.training.features import FeatureStore
 from leo_core.training.loop import Report, train_stage
 from leo_core.training.ridge import named_cells, ridge
 from leo_core.training.shown_names import name_embedding, shown_names
-from leo_core.training.stages import Stage, pictures_of
+from leo_core.training.stages import Stage, pictures_of, shown_share
 from leo_core.training.transcripts import place, transcript
 
 RIDGE_PENALTY = 300.0
@@ -72,7 +72,7 @@ def packed_questions_loss(model: LeoMini, processor: LeoProcessor, store: Featur
         if stage.transcripts:
             asked = [[*questions, *filter(None, [transcript(store.samples[index])])] for index, questions in zip(pictures, asked, strict=True)]
         batch = packed_batch(store, processor, pictures, asked)
-        share = max(0.0, 1 - step / stage.shown) if stage.shown else 0.0
+        share = shown_share(step, stage)
         show = shown_names(model, processor, [store.samples[index] for index in pictures], share) if share else None
         value, right = packed_loss(model, body or model.decoder.base_model, batch, show)
         return value, by_domain([asked[row][number - 1] for row, number in right], list(right.values()))

@@ -1,8 +1,9 @@
 """The decoder learns to look before it learns to see: named things are first shown as the embeddings of their names.
 
 A language model that has never met visual tokens ignores them for hundreds of steps, although the ridge start already
-says two names out of three: the tokens are noisy, and attending to them pays only once something reads them. In the
-first steps of stage 2 the tokens of named things are therefore blended with what ridge regression was fitted to.
+says two names out of three: the tokens are noisy, and attending to them pays only once something reads them. For some
+steps of stage 2 the tokens of named things are therefore blended with what ridge regression was fitted to. Not from the
+first step: shown to a decoder that did not know yet what answers look like, the names were lost again as they faded.
 """
 
 from collections.abc import Callable, Sequence

@@ -16,8 +16,8 @@ class Stage:
     """rates: pattern of parameter names -> learning rate; what no pattern matches is frozen. batch: questions per step.
 
     packed: questions behind one picture in a row (stage 2 only: CoTR and the routers see the question); transcripts: each such
-    row also asks for all that is named on the picture; shown: steps over which the visual tokens of named things fade from
-    their names' embeddings to what the projector makes (see shown_names). precision: of the
+    row also asks for all that is named on the picture; shown: steps (from, whole until, gone at)
+    in which the visual tokens of named things are replaced by their names' embeddings (see shown_names). precision: of the
     decoder's matrix products, float32 or bfloat16 (weights and optimizer stay float32).
     """
 
@@ -30,7 +30,7 @@ class Stage:
     expert_dropout: float = 0.0
     packed: int = 1
     transcripts: bool = False
-    shown: int = 0
+    shown: tuple[int, int, int] | None = None
     precision: str = "float32"
     save_every: int = 50
 
@@ -38,7 +38,8 @@ class Stage:
 COLD_STAGE_1 = Stage("stage1", {"projector.*": 1e-3}, steps=300, batch=36, packed=3, precision="bfloat16")
 """The projector from a random start; ridge regression needs no stage."""
 
-STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=400, batch=36, packed=3, transcripts=True, shown=150, precision="bfloat16")
+STAGE_2 = Stage("stage2", {"projector.*": 1e-3, "decoder.*lora_*": 6e-4}, steps=530, batch=36, packed=3, transcripts=True,
+                shown=(200, 250, 400), precision="bfloat16")  # fmt: skip
 """All tokens, decoder through one LoRA on all its linear layers (merged afterwards), projector from the ridge start."""
 
 STAGE_3 = Stage(
@@ -69,6 +70,14 @@ def set_trainable(model: nn.Module, rates: dict[str, float]) -> list[dict]:
 def linear_decay(step: int, stage: Stage) -> float:
     """Factor on every rate: linear warm-up, then linear decay to zero at the last step."""
     return min((step + 1) / stage.warmup, (stage.steps - step) / max(1, stage.steps - stage.warmup))
+
+
+def shown_share(step: int, stage: Stage) -> float:
+    """How much of a named thing's token is its name at this step, 0..1: nothing, all of it, then linearly less."""
+    if stage.shown is None or step < stage.shown[0]:
+        return 0.0
+    _, whole, gone = stage.shown
+    return min(1.0, max(0.0, (gone - step) / (gone - whole)))
 
 
 def pictures_of(stage: Stage, count: int, seed: int) -> Callable[[int], list[int]]:

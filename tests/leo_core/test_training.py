@@ -156,3 +156,11 @@ def test_watched_numbers_are_those_of_the_recorded_routes(make_leo, make_prompts
     entropy = sum(-(row * row.log()).sum() for row in rows) / len(rows) / torch.tensor(float(experts)).log()
     assert found["entropy"] == pytest.approx(float(entropy), abs=1e-4)
     assert {name.split(".")[0] for name in found} == {"effective", "likeness", "entropy", "load"}
+
+
+def test_names_are_shown_wholly_between_two_steps_and_then_fade():
+    from leo_core.training.stages import shown_share
+
+    stage = Stage("lab", {"*": 1e-3}, steps=12, batch=4, shown=(3, 5, 9))
+    assert [shown_share(step, stage) for step in range(12)] == [0, 0, 0, 1, 1, 1, 0.75, 0.5, 0.25, 0, 0, 0]
+    assert shown_share(4, STAGE) == 0
