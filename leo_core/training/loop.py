@@ -44,11 +44,11 @@ def train_stage(model: nn.Module, stage: Stage, loss: Loss, folder: Path, clip: 
     """
     groups = set_trainable(model, stage.rates)
     accelerator = Accelerator(mixed_precision={"float32": "no", "bfloat16": "bf16"}[stage.precision])
-    optimizer = torch.optim.AdamW(groups, weight_decay=stage.weight_decay)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: linear_decay(step, stage))
-    model, optimizer = accelerator.prepare(model, optimizer)
+    adam = torch.optim.AdamW([{**group, "initial_lr": group["lr"]} for group in groups], weight_decay=stage.weight_decay)
+    model, optimizer = accelerator.prepare(model, adam)
     path = folder / f"{stage.name}.checkpoint.safetensors"
-    first = _resume(path, model, optimizer, schedule) if path.exists() else 0
+    first = _resume(path, model, optimizer) if path.exists() else 0
+    schedule = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: linear_decay(step, stage), last_epoch=first - 1)
     started = time.monotonic()
     for step in range(first, stage.steps):
         torch.manual_seed(step)  # dropout of experts and tokens: the same whether or not the run was interrupted
@@ -88,7 +88,7 @@ def _save(path: Path, model: nn.Module, optimizer, step: int) -> None:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, metadata={"step": str(step)})
 
 
-def _resume(path: Path, model: nn.Module, optimizer, schedule) -> int:
+def _resume(path: Path, model: nn.Module, optimizer) -> int:
     with safe_open(path, "pt") as file, torch.no_grad():
         step = int(file.metadata()["step"])
         for name, buffer in _buffers(model).items():
@@ -98,6 +98,4 @@ def _resume(path: Path, model: nn.Module, optimizer, schedule) -> int:
             optimizer.state[parameter] = {
                 key: file.get_tensor(f"{key}.{name}").to(parameter.device if key != "step" else "cpu") for key in ("step", "exp_avg", "exp_avg_sq")
             }
-    for _ in range(step):
-        schedule.step()
     return step

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from leo_core.errors import InputError
 from leo_core.training.features import FeatureStore
 from leo_core.training.shown_names import named_tokens
 
@@ -24,7 +25,7 @@ def ridge(inputs: Float[Tensor, "rows d"], targets: Float[Tensor, "rows k"], pen
 def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most: int = 6000) -> tuple[Tensor, Tensor]:
     """(joined reduced tokens, embedding of the name) for every output cell whose centre lies in a named region.
 
-    reducer: one whose output tokens sit on a regular grid (KeepAll).
+    reducer: one whose output tokens sit on a regular grid (KeepAll). Raises InputError where no picture names anything.
     """
     inputs, targets = [], []
     empty = torch.zeros(1, 0, 1)
@@ -35,4 +36,6 @@ def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most:
             for phrase, inside in named_tokens(store.samples[i], reducer.grid).items():
                 inputs.append(tokens[row, inside])
                 targets.append(phrase_embedding(phrase).expand(int(inside.sum()), -1))
+    if not inputs:
+        raise InputError("The pictures have no named regions, which the ridge start needs: train with --start cold, or add the set 'train' to --data.")
     return torch.cat(inputs), torch.cat(targets)

@@ -164,3 +164,21 @@ def test_names_are_shown_wholly_between_two_steps_and_then_fade():
     stage = Stage("lab", {"*": 1e-3}, steps=12, batch=4, shown=(3, 5, 9))
     assert [shown_share(step, stage) for step in range(12)] == [0, 0, 0, 1, 1, 1, 0.75, 0.5, 0.25, 0, 0, 0]
     assert shown_share(4, STAGE) == 0
+
+
+def test_pictures_without_named_regions_are_refused_with_what_to_do(make_features):
+    from types import SimpleNamespace
+
+    from leo_core.config import ReducerConfig
+    from leo_core.reducers import KeepAll
+    from leo_core.training.features import StoredSample
+    from leo_core.training.ridge import named_cells
+
+    class Store(list):
+        samples = [StoredSample(str(i), (30, 20), (), ()) for i in range(3)]
+        features = staticmethod(lambda index: make_features(3).pick(index))
+
+    features = make_features(3)
+    reducer = KeepAll(tuple(one.shape[-1] for one in features.features), ReducerConfig(kind="keep_all", tokens=6, grid=(2, 3)))
+    with pytest.raises(InputError, match="--start cold"):
+        named_cells(Store(range(3)), reducer, SimpleNamespace())
