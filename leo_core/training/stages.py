@@ -42,14 +42,14 @@ PROJECTOR_RATES = {"projector.linear.*": 2e-5, "projector.mlp.*": 1e-4, "project
 """For what starts in closed form. At 1e-3 its 2,000 inputs a token carry it away within 300 steps: tokens fourteen times as
 long as the decoder's own, and the named thing nearest in 16 of 157 cases where it had been in 112."""
 
-STAGE_2 = Stage("stage2", {**PROJECTOR_RATES, "decoder.*lora_*": 6e-4}, steps=560, batch=36, packed=3, transcripts=True,
+STAGE_2 = Stage("stage2", {**PROJECTOR_RATES, "decoder.*lora_*": 6e-4}, steps=490, batch=36, packed=3, transcripts=True,
                 shown=(200, 250, 400), precision="bfloat16")  # fmt: skip
 """All tokens, decoder through one LoRA on all its linear layers (merged afterwards), projector from the ridge start."""
 
 STAGE_3 = Stage(
     "stage3",
     {**PROJECTOR_RATES, "reducer.*": 1e-4, "decoder.*.lora_a.*": 6e-4, "decoder.*.lora_b.*": 6e-4, "decoder.*.router.*": 6e-4},
-    steps=220, batch=32, expert_dropout=0.1, precision="bfloat16",
+    steps=180, batch=32, expert_dropout=0.1, precision="bfloat16",
 )  # fmt: skip
 """Token reduction: CoTR, MMoE and projector; decoder and experts frozen (the paper's third stage)."""
 
