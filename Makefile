@@ -2,6 +2,7 @@
 # make test      set up what the tests need (Chromium too) and run them
 # make bench     print the benchmarks' ratios
 # make notebooks open JupyterLab
+# make docs      execute the notebooks and write them as pages that open without a network (build/docs)
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +10,7 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-test
 
-.PHONY: studio test bench notebooks parts clean
+.PHONY: studio test bench notebooks docs parts clean
 
 studio: $(STAMP)
 	@$(PY) -m studio
@@ -37,7 +38,12 @@ bench: $(TEST_STAMP)
 	@for file in tests/bench/bench_*.py; do echo "== $$file"; $(PY) $$file || exit 1; done
 
 notebooks: $(STAMP)
-	@$(PY) -m jupyter lab notebooks
+	@$(PY) -m jupyter lab notebooks/index.ipynb
+
+docs: $(TEST_STAMP)
+	@sh tests/chromium.sh $(PY)
+	@$(PY) -m leo_core parts --fetch
+	@$(PY) -m studio.docs
 
 clean:
 	rm -rf $(VENV) build *.egg-info

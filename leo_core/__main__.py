@@ -1,4 +1,4 @@
-"""Command line: python -m leo_core ask | trace | parts | check | info | data | train | evaluate. Each says more with --help."""
+"""Command line: python -m leo_core ask | trace | parts | check | info | data | train | evaluate | experiment. Each says more with --help."""
 
 import argparse
 import sys
@@ -6,7 +6,7 @@ from importlib import import_module
 
 from leo_core.errors import LeoError
 
-COMMANDS = ("ask", "trace", "parts", "check", "info", "data", "train", "evaluate")
+COMMANDS = ("ask", "trace", "parts", "check", "info", "data", "train", "evaluate", "experiment")
 """Each a module in leo_core.commands."""
 
 

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from leo_core.experiments.lab_pictures import lab_samples
+from leo_core.experiments.lab_sizes import EXPERTS
 from leo_core.training.features import write_shard
 
-EXPERTS = ("objects", "regions", "reading")
-"""Of the embedded model's experts: unequal numbers of tokens, different domains."""
 SETS = ("lab_train", "lab_test")
 SHARD = 50
 """Pictures in one file."""
@@ -30,7 +29,9 @@ def build_features(folder: Path, report: Callable[[str, int, int], None], counts
 
     sources = [one for one in embedded_experts() if one.name in EXPERTS]
     parts = Parts()
-    parts.fetch(list(dict.fromkeys(value["part"] for one in sources for value in one.settings.values() if isinstance(value, dict) and "part" in value)))
+    parts.fetch(
+        list(dict.fromkeys(value["part"] for one in sources for value in one.settings.values() if isinstance(value, dict) and "part" in value))
+    )
     icons = Icons(fetch_packs(cache_folder() / "icons"), (*STYLES, UNSEEN_STYLE))
     experts = build_experts(sources, Sources(EMBEDDED, parts))
     for name in SETS:

@@ -1,6 +1,6 @@
 """Questions about cached pictures as tensors: one row per question, or some questions of a picture packed in one row."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,17 +78,14 @@ def _packed_row(processor: LeoProcessor, asked: Sequence[Question]) -> tuple[lis
     return ids, labels, positions, segments, weights
 
 
-def packed_loss(
-    model: LeoMini, body: nn.Module, batch: PackedBatch, shown: Callable[[Tensor], Tensor] | None = None
-) -> tuple[Float[Tensor, ""], dict[tuple[int, int], bool]]:
+def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> tuple[Float[Tensor, ""], dict[tuple[int, int], bool]]:
     """Cross-entropy on the answers' tokens, and whether each (row, question number) has all of them right.
 
     Logits are computed at the answers' positions only. body: the decoder without its head (inside a peft wrapper it has
-    another name). shown: what the decoder sees in place of the visual tokens (p, v, d).
+    another name).
     """
     nothing = torch.zeros(len(batch.input_ids), 0, 1)
     visual = model.project(model.reducer(batch.pictures, nothing, nothing[..., 0].bool()))
-    visual = visual if shown is None else shown(visual)
     embeds = model.get_input_embeddings()(batch.input_ids)
     places = batch.input_ids == model.config.image_token_id
     embeds = embeds.masked_scatter(places[..., None], visual.to(embeds))

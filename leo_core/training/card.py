@@ -44,8 +44,7 @@ unseen style with Twemoji (CC-BY-4.0); easy-VQA is MIT. None of these pictures a
 ## Recipe
 
 1. Projector: ridge regression from the tokens of named things onto the token embeddings of their names; positions start as their places' names.
-2. All 64 tokens, one LoRA on the decoder, {packed} questions and a transcript of each picture. From step {shown[0]} to {shown[1]} named things are shown as
-   the embeddings of their names, which fade until step {shown[2]}: a decoder that knows how answers look learns in twenty steps to look at the picture.
+2. All 64 tokens, one LoRA on the decoder, {packed} questions and a transcript of each picture.
 3. CoTR, MMoE and projector with the decoder frozen. CoTR's TEXT term starts from a ridge regression of questions onto the tokens of what they name.
 
 {recipe}
@@ -112,7 +111,7 @@ def card(folder: Path = EMBEDDED) -> str:
     mmoe, reducer = config.mmoe_config, config.reducer_config
     return TEXT.format(
         summary=_summary(report["tests"]["new_scenes"]["rows"]), tables="\n".join(_tables(report["tests"])), ceilings=_ceilings(report["ceilings"]),
-        mass=_mass(report["question_mass"]), photographs=_photographs(folder), failures=_failures(folder), packed=STAGE_2.packed, shown=STAGE_2.shown, recipe=_recipe(recipe),
+        mass=_mass(report["question_mass"]), photographs=_photographs(folder), failures=_failures(folder), packed=STAGE_2.packed, recipe=_recipe(recipe),
         experts=", ".join(f"{one['name']} ({one['domain']})" for one in config.experts),
         reducer=f"{reducer.kind}, {reducer.tokens} tokens, {reducer.similarity} similarity, {reducer.query_init} queries, position in {reducer.position}",
         experts_llm=mmoe.num_experts, rank=mmoe.rank, top_k=mmoe.top_k, gate=mmoe.gate, balance=mmoe.balance, weight=mmoe.balance_weight,

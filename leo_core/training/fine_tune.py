@@ -16,7 +16,8 @@ from leo_core.training.loop import Metrics, train_stage
 from leo_core.training.recipe import drop_experts
 from leo_core.training.stages import STAGE_3, Stage, pictures_of
 
-FINE_TUNE = replace(STAGE_3, name="fine-tune", steps=20, batch=8, warmup=4, precision="float32", save_every=20)
+_RATES = {pattern: rate for pattern, rate in STAGE_3.rates.items() if not pattern.startswith("projector")}
+FINE_TUNE = replace(STAGE_3, name="fine-tune", rates={**_RATES, "projector.*": 1e-4}, steps=20, batch=8, warmup=4, precision="float32", save_every=20)
 """Few pictures, few steps: about a minute on two processor cores with the embedded model."""
 
 

@@ -15,8 +15,7 @@ from leo_core.training.batches import by_domain, packed_batch, packed_loss, some
 from leo_core.training.features import FeatureStore
 from leo_core.training.loop import Report, train_stage
 from leo_core.training.ridge import named_cells, ridge
-from leo_core.training.shown_names import name_embedding, shown_names
-from leo_core.training.stages import Stage, pictures_of, shown_share
+from leo_core.training.stages import Stage, pictures_of
 from leo_core.training.transcripts import place, transcript
 
 RIDGE_PENALTY = 300.0
@@ -26,7 +25,8 @@ PLACE_SHARE = 0.5
 
 def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore) -> None:
     """The projector's linear part onto mean token embeddings of what the tokens show, its positions onto those of their places' names."""
-    named = lambda phrase: name_embedding(model, processor, phrase)  # noqa: E731
+    embedding = model.get_input_embeddings().weight.detach()
+    named = lambda phrase: embedding[processor.plain_ids(" " + phrase.lower())].mean(dim=0)  # noqa: E731
     inputs, targets = named_cells(store, model.reducer, named)
     weight, bias = ridge(inputs, targets, RIDGE_PENALTY)
     places = torch.stack([named(place(tuple(box), (1, 1))) for box in grid_boxes(*model.reducer.grid).tolist()])
@@ -72,9 +72,7 @@ def packed_questions_loss(model: LeoMini, processor: LeoProcessor, store: Featur
         if stage.transcripts:
             asked = [[*questions, *filter(None, [transcript(store.samples[index])])] for index, questions in zip(pictures, asked, strict=True)]
         batch = packed_batch(store, processor, pictures, asked)
-        share = shown_share(step, stage)
-        show = shown_names(model, processor, [store.samples[index] for index in pictures], share) if share else None
-        value, right = packed_loss(model, body or model.decoder.base_model, batch, show)
+        value, right = packed_loss(model, body or model.decoder.base_model, batch)
         return value, by_domain([asked[row][number - 1] for row, number in right], list(right.values()))
 
     return loss

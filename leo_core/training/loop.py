@@ -90,12 +90,13 @@ def _save(path: Path, model: nn.Module, optimizer, step: int) -> None:
 
 def _resume(path: Path, model: nn.Module, optimizer) -> int:
     with safe_open(path, "pt") as file, torch.no_grad():
-        step = int(file.metadata()["step"])
+        step, known = int(file.metadata()["step"]), set(file.keys())
         for name, buffer in _buffers(model).items():
             buffer.copy_(file.get_tensor(f"buffer.{name}"))
         for name, parameter in _trained(model).items():
             parameter.copy_(file.get_tensor(f"weight.{name}"))
-            optimizer.state[parameter] = {
-                key: file.get_tensor(f"{key}.{name}").to(parameter.device if key != "step" else "cpu") for key in ("step", "exp_avg", "exp_avg_sq")
-            }
+            if f"step.{name}" in known:  # a parameter that no loss has reached has no optimizer state
+                optimizer.state[parameter] = {
+                    key: file.get_tensor(f"{key}.{name}").to(parameter.device if key != "step" else "cpu") for key in ("step", "exp_avg", "exp_avg_sq")
+                }
     return step

@@ -5,12 +5,12 @@ its name does.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from leo_core.errors import InputError
-from leo_core.training.features import FeatureStore
-from leo_core.training.shown_names import named_tokens
+from leo_core.position import grid_boxes
+from leo_core.training.features import FeatureStore, StoredSample
 
 
 def ridge(inputs: Float[Tensor, "rows d"], targets: Float[Tensor, "rows k"], penalty: float) -> tuple[Float[Tensor, "k d"], Float[Tensor, "k"]]:
@@ -39,3 +39,15 @@ def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most:
     if not inputs:
         raise InputError("The pictures have no named regions, which the ridge start needs: train with --start cold, or add the set 'train' to --data.")
     return torch.cat(inputs), torch.cat(targets)
+
+
+def named_tokens(sample: StoredSample, grid: tuple[int, int]) -> dict[str, Bool[Tensor, "v"]]:
+    """For each name on the picture the cells of a regular grid whose centres lie in its regions; names without a cell are left out."""
+    cells, size = grid_boxes(*grid), torch.tensor(sample.size)
+    centres, found = (cells[:, :2] + cells[:, 2:]) / 2, {}
+    for region in sample.regions:
+        low, high = torch.tensor(region.box).view(2, 2) / size
+        inside = ((centres >= low) & (centres <= high)).all(dim=1)
+        if inside.any():
+            found[region.phrase] = found.get(region.phrase, torch.zeros_like(inside)) | inside
+    return found

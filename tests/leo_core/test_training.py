@@ -158,14 +158,6 @@ def test_watched_numbers_are_those_of_the_recorded_routes(make_leo, make_prompts
     assert {name.split(".")[0] for name in found} == {"effective", "likeness", "entropy", "load"}
 
 
-def test_names_are_shown_wholly_between_two_steps_and_then_fade():
-    from leo_core.training.stages import shown_share
-
-    stage = Stage("lab", {"*": 1e-3}, steps=12, batch=4, shown=(3, 5, 9))
-    assert [shown_share(step, stage) for step in range(12)] == [0, 0, 0, 1, 1, 1, 0.75, 0.5, 0.25, 0, 0, 0]
-    assert shown_share(4, STAGE) == 0
-
-
 def test_pictures_without_named_regions_are_refused_with_what_to_do(make_features):
     from types import SimpleNamespace
 
@@ -182,3 +174,30 @@ def test_pictures_without_named_regions_are_refused_with_what_to_do(make_feature
     reducer = KeepAll(tuple(one.shape[-1] for one in features.features), ReducerConfig(kind="keep_all", tokens=6, grid=(2, 3)))
     with pytest.raises(InputError, match="--start cold"):
         named_cells(Store(range(3)), reducer, SimpleNamespace())
+
+
+def test_a_parameter_that_no_loss_reaches_does_not_stop_a_resumption(tmp_path):
+    class Idle(nn.Sequential):
+        def __init__(self):
+            super().__init__(*net())
+            self.idle = nn.Parameter(torch.ones(2))
+
+    stage = Stage("lab", {**STAGE.rates, "idle": 1e-3}, steps=6, batch=4, warmup=3, save_every=4)
+    first = Idle()
+    for metrics in train_stage(first, stage, loss_of(first), tmp_path):
+        if metrics.step == 4:
+            break
+    second = Idle()
+    assert [metrics.step for metrics in train_stage(second, stage, loss_of(second), tmp_path)] == [5, 6]
+    assert torch.equal(second.idle, torch.ones(2))
+
+
+def test_a_name_takes_the_cells_whose_centres_it_covers_and_a_speck_none():
+    from leo_core.data.samples import Region
+    from leo_core.training.features import StoredSample
+    from leo_core.training.ridge import named_tokens
+
+    boxes = {"lion": [(0, 0, 100, 100), (200, 0, 300, 40)], "dog": [(250, 60, 300, 90)], "speck": [(1, 1, 3, 3)]}
+    regions = tuple(Region(tuple(map(float, box)), name) for name, several in boxes.items() for box in several)
+    found = named_tokens(StoredSample("scenes-1", (300, 100), (), regions), (2, 3))  # centres at x = 50, 150, 250 and y = 25, 75
+    assert {name: cells.nonzero().flatten().tolist() for name, cells in found.items()} == {"lion": [0, 2, 3], "dog": [5]}

@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import figures_trace as made  # noqa: E402
+from leo_core.analysis.maptest import MapTest  # noqa: E402
 from leo_core.errors import InputError  # noqa: E402
 from leo_core.tracing.trace_file import load_trace, save_trace  # noqa: E402
 from studio import figures  # noqa: E402
@@ -23,6 +24,10 @@ SHARES = dict(
     names=["a", "it's <b>", 'say "x"\n'], shapley=np.array([0.5, -0.25, 0.1]), leave_one_out=(0.5, float("nan"), 0.2),
     attribution=[1.0, -2.0, np.float32(0.5)], total=(-1.0, -1.35), completeness_error=1e-9,
 )  # fmt: skip
+FALL = np.linspace(-1.0, -5.0, 4)
+RISE = FALL[::-1].copy()
+TESTED = MapTest("scene", 0, 15, np.array([0.0, 0.2, 0.8, 1.0]), FALL, RISE, np.stack([FALL, FALL + 0.5]), np.stack([RISE, RISE - 0.5]), FALL, RISE)
+PLAIN = {"title": "A title", "caption": "n = 2."}
 CASES = {
     "kept_map": [{"expert": "scene"}, {"expert": "cropped", "token": 2, "opacity": 0.4}, {"expert": "reader", "term": "cross", "dark": True}],
     "term_shares": [{"expert": "scene"}],
@@ -35,6 +40,18 @@ CASES = {
     "answer_table": [{"candidates": 2}],
     "answer_shares": [{}],
     "expert_shares": [SHARES],
+    "bars": [dict(PLAIN, groups=["a", "b"], series=["x"], values=[[1.0, float("nan")]], unit="s", lines=[["paper", 0.5]])],
+    "curves": [dict(PLAIN, x=[1, 4], series=["x"], values=np.array([[1.0, 2.0]]), x_title="tokens", unit="s", log_x=True)],
+    "differences": [dict(PLAIN, names=["a", "b"], values=[0.1, -0.2], low=[0.0, -0.3], high=[0.2, -0.1], unit="share", reference="all", dark=True)],
+    "scores": [dict(PLAIN, models=["a", "b"], benchmarks=["GQA"], values=[[1.0], [float("nan")]], certain=[True, False])],
+    "against": [dict(x=[1.0, -2.0, np.nan], y=[0.5, 1.0, 1.0], groups=["a", "b <i>", "b <i>"], labels=["one", "two", "three"], x_title="x",
+                     y_title="y",
+                     title="A against B", caption="Words.")],
+    "information_per_layer": [dict(bits=[0.1, 0.3], null=np.array([[0.1, 0.2], [0.2, 0.1]]), layers=["1", "2"], title="Bits", caption="Words.")],
+    "signed_matrix": [dict(values=np.array([[0.5, np.nan], [-0.25, 9.0]]), rows=["r", "s"], columns=["a", "b <b>"], title="Matrix", caption="Words.",
+                           reach=1.0, row_title="row")],
+    "map_curves": [{"tested": "scene"}, {"tested": "nothing"}],
+    "map_gains": [{}],
     "notice": [{"text": "Nothing\nhere \u202e'\"", "title": "A <title>"}],
 }
 """Of every public figure function the arguments beside the trace."""
@@ -44,7 +61,8 @@ CASES = {
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("redraw") / "a run's.safetensors"
     values = dict(names=["scene", "reader"], shapley=[0.25, 0.5], leave_one_out=[0.125, 0.5], v_all=-1.0, v_none=-1.75, completeness_error=0.0)
-    save_trace(replace(made.make_trace(), analyses={"contributions": {**values, "input_x_gradient": [1.0, -3.0]}}), path)
+    analyses = {"contributions": {**values, "input_x_gradient": [1.0, -3.0]}, TESTED.key: TESTED.as_dict()}
+    save_trace(replace(made.make_trace(), analyses=analyses), path)
     return path
 
 
