@@ -1,6 +1,18 @@
 """The claims, in the order of the README. A claim that fails stays in the list."""
 
-from leo_core.experiments.claims import Claim, all_of, as_good, balanced, better, gains_more, information, more_information, needed, rising, shapley_positive
+from leo_core.experiments.claims import (
+    Claim,
+    all_of,
+    as_good,
+    balanced,
+    better,
+    gains_more,
+    information,
+    more_information,
+    needed,
+    rising,
+    shapley_positive,
+)
 from leo_core.experiments.configuration import TERMS
 from leo_core.experiments.lab_sizes import EXPERTS
 

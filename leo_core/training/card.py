@@ -43,10 +43,6 @@ unseen style with Twemoji (CC-BY-4.0); easy-VQA is MIT. None of these pictures a
 
 ## Recipe
 
-1. Projector: ridge regression from the tokens of named things onto the token embeddings of their names; positions start as their places' names.
-2. All 64 tokens, one LoRA on the decoder, {packed} questions and a transcript of each picture.
-3. CoTR, MMoE and projector with the decoder frozen. CoTR's TEXT term starts from a ridge regression of questions onto the tokens of what they name.
-
 {recipe}
 
     python -m leo_core data build
@@ -81,6 +77,13 @@ It has seen none. Ten questions about pictures of scikit-image and scikit-learn,
 """
 
 
+STAGES = (
+    "Projector: ridge regression from the tokens of named things onto the token embeddings of their names; positions start as their places' names.",
+    f"All 64 tokens, one LoRA on the decoder, {STAGE_2.packed} questions and a transcript of each picture.",
+    "CoTR, MMoE and projector with the decoder frozen. CoTR's TEXT term starts from a ridge regression of questions onto the tokens of what they name.",
+)
+
+
 def recipe_of(run: Path) -> dict:
     """What the run did, from its logs: settings and last metrics of each stage, pictures of each set; and `notes.txt`, where
     whoever ran it says what the logs do not."""
@@ -101,7 +104,7 @@ def recipe_of(run: Path) -> dict:
                 counted += len(json.loads(file.metadata()["samples"]))
         pictures[folder.name] = counted
     notes = run / "notes.txt"
-    return {"pictures": pictures, "stages": stages, "notes": notes.read_text().strip() if notes.exists() else ""}
+    return {"pictures": pictures, "stages": stages, "told": STAGES, "notes": notes.read_text().strip() if notes.exists() else ""}
 
 
 def card(folder: Path = EMBEDDED) -> str:
@@ -111,7 +114,7 @@ def card(folder: Path = EMBEDDED) -> str:
     mmoe, reducer = config.mmoe_config, config.reducer_config
     return TEXT.format(
         summary=_summary(report["tests"]["new_scenes"]["rows"]), tables="\n".join(_tables(report["tests"])), ceilings=_ceilings(report["ceilings"]),
-        mass=_mass(report["question_mass"]), photographs=_photographs(folder), failures=_failures(folder), packed=STAGE_2.packed, recipe=_recipe(recipe),
+        mass=_mass(report["question_mass"]), photographs=_photographs(folder), failures=_failures(folder), recipe=_recipe(recipe),
         experts=", ".join(f"{one['name']} ({one['domain']})" for one in config.experts),
         reducer=f"{reducer.kind}, {reducer.tokens} tokens, {reducer.similarity} similarity, {reducer.query_init} queries, position in {reducer.position}",
         experts_llm=mmoe.num_experts, rank=mmoe.rank, top_k=mmoe.top_k, gate=mmoe.gate, balance=mmoe.balance, weight=mmoe.balance_weight,
@@ -175,7 +178,8 @@ def _failures(folder: Path) -> str:
 
 def _recipe(recipe: dict) -> str:
     pictures = ", ".join(f"{name} {count}" for name, count in recipe["pictures"].items())
-    lines = [f"Pictures: {pictures}. Means over the last 50 steps of each stage:", ""]
+    told = [f"{number}. {sentence}" for number, sentence in enumerate(recipe.get("told", ()), start=1)]  # of older runs it is not known
+    lines = [*told, *([""] if told else []), f"Pictures: {pictures}. Means over the last 50 steps of each stage:", ""]
     for one in recipe["stages"]:
         metrics = ", ".join(f"{name} {value:.2f}" for name, value in one["metrics"].items())
         lines.append(f"- {one['stage']}: {one['steps']} steps, loss {one['loss']:.2f}; {metrics}")

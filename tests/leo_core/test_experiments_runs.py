@@ -57,7 +57,9 @@ def test_the_lab_loads_without_parts_icons_or_network():
         "from leo_core.experiments.lab import Lab\n"
         "lab = Lab(); print(len(lab.test.questions))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "LEO_CACHE": "/nonexistent"}, capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "LEO_CACHE": "/nonexistent"}, capture_output=True, text=True, cwd=ROOT, check=False
+    )
     assert done.returncode == 0 and int(done.stdout) > 500, done.stderr[-500:]
 
 
