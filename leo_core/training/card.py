@@ -39,7 +39,8 @@ only fit for demonstration.
 | files | `model.safetensors` ({size:.0f} MB, fp16): reducer, projector, MMoE, scaling; `adapter/` ({adapter:.0f} MB, fp16) |
 
 Parts and licences: `python -m leo_core parts`. Training pictures are drawn with icons of Noto (Apache-2.0), Fluent (MIT) and OpenMoji (CC-BY-SA-4.0), tests of
-unseen style with Twemoji (CC-BY-4.0); easy-VQA is MIT. None of these pictures are in this repository beyond the examples.
+unseen style with Twemoji (CC-BY-4.0); easy-VQA is MIT. None of these pictures are in this repository beyond the
+examples and the failures below; a failure that shows an OpenMoji icon is CC-BY-SA-4.0.
 
 ## Recipe
 
