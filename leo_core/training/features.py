@@ -59,13 +59,11 @@ class FeatureStore:
         if not shards:
             raise InputError("There are no cached features: run 'python -m leo_core data build' first.")
         self.names, self.samples = tuple(names), []
-        parts = {f"{name}.{kind}": [] for name in names for kind in ("rows", "boxes", "counts")}
+        keys = [f"{name}.{kind}" for name in names for kind in ("rows", "boxes", "counts")]
         for shard in shards:
             with safe_open(shard, "pt") as file:
-                for key in parts:
-                    parts[key].append(file.get_tensor(key))
                 self.samples += [_stored(one) for one in json.loads(file.metadata()["samples"])]
-        self._parts = {key: torch.cat(value) for key, value in parts.items()}
+        self._parts = {key: _joined(shards, key) for key in keys}  # one key after the other: never two copies of everything
         self._starts = {name: torch.cat([torch.zeros(1, dtype=torch.long), self._parts[f"{name}.counts"].cumsum(0)]) for name in names}
         zeros = {name: (torch.zeros(self.width(name)), torch.ones(self.width(name))) for name in names}
         self._scaling = zeros
@@ -109,6 +107,15 @@ class FeatureStore:
             masks.append(mask)
             boxes.append(pad_tokens([self._parts[f"{name}.boxes"][span] for span in spans])[0])
         return PictureFeatures(tuple(features), tuple(masks), tuple(boxes))
+
+
+def _joined(shards: Sequence[Path], key: str) -> Tensor:
+    """One tensor of all shards along the first axis."""
+    parts = []
+    for shard in shards:
+        with safe_open(shard, "pt") as file:
+            parts.append(file.get_tensor(key))
+    return torch.cat(parts)
 
 
 def _stored(one: dict) -> StoredSample:
