@@ -6,7 +6,7 @@ CoTR has no positions of its own and features of convolutional networks carry al
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from leo_core.config import squarest
@@ -35,6 +35,12 @@ def grid_boxes(rows: int, columns: int) -> Float[Tensor, "cells 4"]:
     """Boxes (x0, y0, x1, y1) in 0..1 of a regular grid, raster order."""
     y, x = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
     return torch.stack([x / columns, y / rows, (x + 1) / columns, (y + 1) / rows], dim=-1).reshape(-1, 4)
+
+
+def centred_in(places: Float[Tensor, "n 4"], boxes: Float[Tensor, "k 4"]) -> Bool[Tensor, "n"]:
+    """Which places have their centre in one of the boxes; both in picture coordinates."""
+    centres = ((places[:, :2] + places[:, 2:]) / 2)[:, None]
+    return ((centres >= boxes[:, :2]) & (centres <= boxes[:, 2:])).all(dim=-1).any(dim=-1)
 
 
 def grid_codes(count: int, width: int) -> Float[Tensor, "count width"]:

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from leo_core.data.samples import Question
 from leo_core.experts.spelling import spelled
+from leo_core.position import centred_in
 from leo_core.training.evaluate import normalised
 from leo_core.training.features import FeatureStore
 from leo_core.training.ridge import ridge
@@ -47,10 +48,8 @@ def fit_probe(store: FeatureStore, expert: str = "objects") -> NamingProbe:
 def feature_of(store: FeatureStore, expert: str, index: int, box: Sequence[float]) -> Float[Tensor, "d"]:
     """Mean feature of the tokens whose centre lies in the box (pixels); of all tokens where none does."""
     features, boxes = store.tokens(expert, index)
-    size = torch.tensor(store.samples[index].size, dtype=torch.float32)
-    low, high = torch.tensor(box, dtype=torch.float32).view(2, 2) / size
-    centres = (boxes[:, :2] + boxes[:, 2:]) / 2
-    inside = ((centres >= low) & (centres <= high)).all(dim=1)
+    size = store.samples[index].size
+    inside = centred_in(boxes, torch.tensor([box], dtype=torch.float32) / torch.tensor([*size, *size]))
     return features[inside if inside.any() else slice(None)].mean(dim=0)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from leo_core.model import LeoMini
+from leo_core.position import centred_in
 from leo_core.processor import LeoProcessor
 from leo_core.training.batches import question_batch
 from leo_core.training.features import FeatureStore
@@ -41,11 +42,9 @@ def question_mass(model: LeoMini, processor: LeoProcessor, store: FeatureStore, 
         batch = question_batch(store, processor, [(index, question) for question in sample.questions], answered=False)
         text, mask = model.question(batch["input_ids"], batch["question_mask"])
         weights = model.reducer.explain(batch["pictures"], text, mask).weights[position].mean(dim=1)
-        boxes, size = batch["pictures"].boxes[position][0], torch.tensor(sample.size, dtype=torch.float32)
-        centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+        boxes, size = batch["pictures"].boxes[position][0], torch.tensor([*sample.size, *sample.size])
         for phrase, flags in asks.items():
-            low, high = torch.tensor(things[phrase], dtype=torch.float32).view(2, 2) / size
-            share = (weights * ((centres >= low) & (centres <= high)).all(dim=1)).sum(dim=1).numpy()
+            share = (weights * centred_in(boxes, torch.tensor([things[phrase]], dtype=torch.float32) / size)).sum(dim=1).numpy()
             flags = np.array(flags)
             named.append(share[flags].mean())
             other.append(share[~flags].mean())

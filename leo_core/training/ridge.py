@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from leo_core.errors import InputError
-from leo_core.position import grid_boxes
+from leo_core.position import centred_in, grid_boxes
 from leo_core.training.features import FeatureStore, StoredSample
 
 
@@ -43,11 +43,9 @@ def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most:
 
 def named_tokens(sample: StoredSample, grid: tuple[int, int]) -> dict[str, Bool[Tensor, "v"]]:
     """For each name on the picture the cells of a regular grid whose centres lie in its regions; names without a cell are left out."""
-    cells, size = grid_boxes(*grid), torch.tensor(sample.size)
-    centres, found = (cells[:, :2] + cells[:, 2:]) / 2, {}
+    cells, size, found = grid_boxes(*grid), torch.tensor([*sample.size, *sample.size]), {}
     for region in sample.regions:
-        low, high = torch.tensor(region.box).view(2, 2) / size
-        inside = ((centres >= low) & (centres <= high)).all(dim=1)
+        inside = centred_in(cells, torch.tensor([region.box]) / size)
         if inside.any():
             found[region.phrase] = found.get(region.phrase, torch.zeros_like(inside)) | inside
     return found

@@ -7,7 +7,7 @@ less the picture's mean token.
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -15,6 +15,7 @@ from leo_core.cotr import CoTR, pooled
 from leo_core.data.samples import Box, Question
 from leo_core.data.scenes import CORNERS, corner_name
 from leo_core.model import LeoMini
+from leo_core.position import centred_in
 from leo_core.processor import LeoProcessor
 from leo_core.training.batches import question_batch
 from leo_core.training.features import FeatureStore, StoredSample
@@ -79,9 +80,3 @@ def _named_against_all(cotr: CoTR, store: FeatureStore, index: int, boxes: Float
             difference = rows[inside].mean(dim=0) - rows.mean(dim=0)
             total = difference if total is None else total + difference
     return total
-
-
-def centred_in(places: Float[Tensor, "n 4"], boxes: Float[Tensor, "k 4"]) -> Bool[Tensor, "n"]:
-    """Which places have their centre in one of the boxes; both in picture coordinates."""
-    centres = ((places[:, :2] + places[:, 2:]) / 2)[:, None]
-    return ((centres >= boxes[:, :2]) & (centres <= boxes[:, 2:])).all(dim=-1).any(dim=-1)

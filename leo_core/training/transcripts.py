@@ -7,7 +7,7 @@ seen once teaches as much as many questions: what captions do in LLaVA's first s
 from collections import Counter
 from collections.abc import Sequence
 
-from leo_core.data.english import NUMBERS, counted, listed
+from leo_core.data.english import counted, listed
 from leo_core.data.samples import Box, Question
 from leo_core.training.features import StoredSample
 
