@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     model, processor = load(checkpoint, fetched_parts())
     path = out / "evaluation.json"  # tests made before stay in it
-    fresh = {"checkpoint": model.origin, "seed": 0, "tests": {}, "ceilings": {}, "question_mass": []}
+    fresh = {"checkpoint": model.origin, "seed": 0, "tests": {}, "ceilings": {}, "question_mass": [], "experts": []}
     report = json.loads(path.read_text()) if path.exists() else fresh
     if report["checkpoint"] != model.origin:
         raise InputError(f"{out} holds the evaluation of another checkpoint ({report['checkpoint']}): choose another folder with --out.")
@@ -57,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
 
             found = [question_mass(model, processor, store, expert) for expert in model.vision_experts]
             report["question_mass"] = [asdict(one) for one in found if one is not None]
+        if name == "new_scenes":
+            report["experts"] = _experts(model, processor, store, graded)
         with atomic_path(out / f"{name}.md") as temporary:
             temporary.write_text(markdown(rows))
         print(f"{name}\n{markdown(rows)}")
@@ -85,6 +87,21 @@ def _graded(name: str, model, processor, store, pairs: list, out: Path) -> list:
         print(f"{name}: {len(graded)} of {len(pairs)} questions, {right:.0%} right, {rate:.1f}/s, {left:.0f} s left   ", end="\r", file=sys.stderr)
     print(file=sys.stderr)
     return graded
+
+
+def _experts(model, processor, store, graded: list) -> list[dict]:
+    """What each vision expert earns on the questions of `graded`."""
+    from leo_core.training.earned import answers_without, earned
+
+    rows = []
+    for expert in model.vision_experts:
+        right = []
+        for some in answers_without(model, processor, store, graded, expert):
+            right += some
+            print(f"without {expert}: {len(right)} of {len(graded)} questions   ", end="\r", file=sys.stderr)
+        rows += [asdict(one) for one in earned(expert, graded, right)]
+    print(file=sys.stderr)
+    return rows
 
 
 def _ceilings(run: Path, model, store, graded: list) -> dict:

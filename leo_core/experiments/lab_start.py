@@ -44,7 +44,7 @@ def train_start(lab: Lab, name: str, steps: int = STEPS, report: Callable[[int, 
         asked = [some_questions(lab.train.store.samples[i].questions, PACKED, seed=[5, step, i]) for i in pictures]
         batch = packed_batch(lab.train.store, processor, pictures, asked)
         with torch.autocast("cpu", torch.bfloat16):
-            loss, right = packed_loss(model, model.decoder.base_model, replace(batch, pictures=_noisy(batch.pictures)))
+            loss, _, right = packed_loss(model, model.decoder.base_model, replace(batch, pictures=_noisy(batch.pictures)))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

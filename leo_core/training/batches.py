@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -43,8 +44,17 @@ class PackedBatch:
     pictures: PictureFeatures
     segments: Int[Tensor, "p s"]
     """0 = shared by all questions, 1.. = number of the question, -1 = padding."""
-    weights: Float[Tensor, "p s"]
-    """Of each label in the loss."""
+    told: Bool[Tensor, "p s"]
+    """Places of transcripts."""
+
+
+class PackedLoss(NamedTuple):
+    """Mean cross-entropy over the answers' tokens of questions and over those of transcripts (0 where there are none)."""
+
+    questions: Float[Tensor, ""]
+    transcripts: Float[Tensor, ""]
+    right: dict[tuple[int, int], bool]
+    """Whether all tokens of (row, number of the question) are right."""
 
 
 def packed_batch(store: FeatureStore, processor: LeoProcessor, index: Sequence[int], questions: Sequence[Sequence[Question]]) -> PackedBatch:
@@ -52,37 +62,36 @@ def packed_batch(store: FeatureStore, processor: LeoProcessor, index: Sequence[i
     rows = [_packed_row(processor, asked) for asked in questions]
     length = max(len(row[0]) for row in rows)
     pad = lambda values, fill: torch.tensor([row + [fill] * (length - len(row)) for row in values])  # noqa: E731
-    input_ids, labels, positions, segments, weights = (pad([row[i] for row in rows], fill) for i, fill in enumerate((0, -100, 0, -1, 0.0)))
+    input_ids, labels, positions, segments, told = (pad([row[i] for row in rows], fill) for i, fill in enumerate((0, -100, 0, -1, False)))
     same = (segments[:, :, None] == segments[:, None, :]) | (segments[:, None, :] == 0)
     causal = torch.ones(length, length, dtype=torch.bool).tril()
     attention = same & causal | torch.eye(length, dtype=torch.bool)
-    return PackedBatch(input_ids, labels, positions, attention[:, None], store.features(torch.tensor(index)), segments, weights)
+    return PackedBatch(input_ids, labels, positions, attention[:, None], store.features(torch.tensor(index)), segments, told)
 
 
 def _packed_row(processor: LeoProcessor, asked: Sequence[Question]) -> tuple[list, ...]:
-    ids, labels, positions, segments, weights = [], [], [], [], []
+    ids, labels, positions, segments, told = [], [], [], [], []
     for number, question in enumerate(asked, start=1):
         parts = processor.segments(1, question.text, None)
         last_picture = max(i for i, (role, _, _) in enumerate(parts) if role == PICTURE)
         if number == 1:  # everything up to the picture is common to all questions: segment 0
             shared = [token for _, _, tokens in parts[: last_picture + 1] for token in tokens]
             ids, labels, segments = list(shared), [-100] * len(shared), [0] * len(shared)
-            positions, weights = list(range(len(shared))), [0.0] * len(shared)
+            positions, told = list(range(len(shared))), [False] * len(shared)
         prompt = [token for _, _, tokens in parts[last_picture + 1 :] for token in tokens]
         answer = processor.answer_ids(question.answer)
         ids += prompt + answer
         labels += [-100] * len(prompt) + answer
         positions += range(len(shared), len(shared) + len(prompt) + len(answer))
         segments += [number] * (len(prompt) + len(answer))
-        weights += [TRANSCRIPT_WEIGHT if question.kind == TRANSCRIPT else 1.0] * (len(prompt) + len(answer))
-    return ids, labels, positions, segments, weights
+        told += [question.kind == TRANSCRIPT] * (len(prompt) + len(answer))
+    return ids, labels, positions, segments, told
 
 
-def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> tuple[Float[Tensor, ""], dict[tuple[int, int], bool]]:
-    """Cross-entropy on the answers' tokens, and whether each (row, question number) has all of them right.
+def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> PackedLoss:
+    """Losses of a packed batch; logits are computed at the answers' positions only.
 
-    Logits are computed at the answers' positions only. body: the decoder without its head (inside a peft wrapper it has
-    another name).
+    body: the decoder without its head (inside a peft wrapper it has another name).
     """
     nothing = torch.zeros(len(batch.input_ids), 0, 1)
     visual = model.project(model.reducer(batch.pictures, nothing, nothing[..., 0].bool()))
@@ -100,8 +109,9 @@ def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> tuple[Fl
     right = dict.fromkeys(owners, True)
     for owner, missed in zip(owners, wrong.tolist(), strict=True):
         right[owner] &= not missed
-    weights = batch.weights[:, 1:][counted].to(logits.device)
-    return (F.cross_entropy(logits.float(), labels, reduction="none") * weights).sum() / weights.sum(), right
+    losses, told = F.cross_entropy(logits.float(), labels, reduction="none"), batch.told[:, 1:][counted].to(logits.device)
+    mean = lambda chosen: (losses * chosen).sum() / chosen.sum().clamp(min=1)  # noqa: E731
+    return PackedLoss(mean(~told), mean(told), right)
 
 
 def answered(logits: Float[Tensor, "b k vocabulary"], labels: Int[Tensor, "b s"]) -> list[bool]:
@@ -109,9 +119,6 @@ def answered(logits: Float[Tensor, "b k vocabulary"], labels: Int[Tensor, "b s"]
     labels = labels[:, -logits.shape[1] :][:, 1:]
     return ((logits[:, :-1].argmax(dim=-1) == labels) | (labels == -100)).all(dim=1).tolist()
 
-
-TRANSCRIPT_WEIGHT = 0.5
-"""Of a transcript's tokens in the loss: there are many more of them than of answers to questions."""
 
 YES_NO_WEIGHT = 0.5
 """How often a yes/no question is drawn beside one with an open answer: it says least about the picture."""

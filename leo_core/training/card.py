@@ -7,6 +7,7 @@ again from the checkpoint's folder alone: python -m leo_core.training.card
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,10 @@ right answer, in nats. One training run (seed 0): the spread over seeds is not k
 ## Ceilings
 
 {ceilings}
+
+## What each vision expert earns
+
+{earned}
 
 ## Known failures
 
@@ -115,6 +120,7 @@ def card(folder: Path = EMBEDDED) -> str:
     mmoe, reducer = config.mmoe_config, config.reducer_config
     return TEXT.format(
         summary=_summary(report["tests"]["new_scenes"]["rows"]), tables="\n".join(_tables(report["tests"])), ceilings=_ceilings(report["ceilings"]),
+        earned=_earned(report.get("experts", ())),
         mass=_mass(report["question_mass"]), photographs=_photographs(folder), failures=_failures(folder), recipe=_recipe(recipe),
         experts=", ".join(f"{one['name']} ({one['domain']})" for one in config.experts),
         reducer=f"{reducer.kind}, {reducer.tokens} tokens, {reducer.similarity} similarity, {reducer.query_init} queries, position in {reducer.position}",
@@ -143,6 +149,21 @@ def _ceilings(ceilings: dict) -> str:
             share = "-" if one["share"] is None else f"{one['share']:.0%}"
             lines.append(f"| {test} | {kind}: {one['what']} | {one['n']} | {one['model']:.0%} | {one['ceiling']:.0%} | {share} |")
     return "\n".join(lines)
+
+
+def _earned(found: Sequence[dict]) -> str:
+    if not found:
+        return "Not measured for this model: `python -m leo_core evaluate` does."
+    domains = list(dict.fromkeys(one["domain"] for one in found))
+    lines = [
+        "Points of exact match that are lost on unseen scenes when the expert is absent at inference (paired; bootstrap 95 % interval):", "",
+        f"| expert | {' | '.join(domains)} |", "| --- |" + " --- |" * len(domains),
+    ]  # fmt: skip
+    for expert in dict.fromkeys(one["expert"] for one in found):
+        cells = {one["domain"]: f"{100 * one['difference']:+.0f} [{100 * one['low']:+.0f}, {100 * one['high']:+.0f}]" for one in found if one["expert"] == expert}
+        lines.append(f"| {expert} | {' | '.join(cells[domain] for domain in domains)} |")
+    counts = ", ".join(f"{one['domain']} {one['n']}" for one in found if one["expert"] == found[0]["expert"])
+    return "\n".join([*lines, "", f"Questions: {counts}."])
 
 
 def _mass(found: list[dict]) -> str:

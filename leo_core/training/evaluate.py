@@ -60,8 +60,8 @@ def grade(model: LeoMini, processor: LeoProcessor, store: FeatureStore, pairs: S
         others = [(pairs[(start + offset + half) % len(pairs)][0], question) for offset, (_, question) in enumerate(rows)]
         results = {}
         for condition, asked in zip(CONDITIONS, (rows, [(None, q) for _, q in rows], others), strict=True):
-            open_, closed = (_inputs(processor, store, asked, answered) for answered in (False, True))
-            results[condition] = _answers(model, processor, open_), _log_probabilities(model, closed)
+            open_, closed = (question_inputs(processor, store, asked, answered) for answered in (False, True))
+            results[condition] = greedy_answers(model, processor, open_), _log_probabilities(model, closed)
         yield [
             Graded(picture, question, {c: results[c][0][i] for c in CONDITIONS}, {c: results[c][1][i] for c in CONDITIONS})
             for i, (picture, question) in enumerate(rows)
@@ -102,14 +102,16 @@ def _line(one: Graded) -> str:
     return json.dumps(asdict(one)) + "\n"
 
 
-def _inputs(processor: LeoProcessor, store: FeatureStore, pairs: Sequence, answered: bool) -> dict:
+def question_inputs(processor: LeoProcessor, store: FeatureStore, pairs: Sequence, answered: bool) -> dict:
+    """Inputs of the model for (picture, question) pairs, whose pictures may be None; answered: with the right answers as labels."""
     if pairs[0][0] is not None:
         return model_inputs(question_batch(store, processor, pairs, answered))
     questions, answers = [q.text for _, q in pairs], [q.answer for _, q in pairs]
     return model_inputs(dict(processor([None] * len(pairs), questions, answers if answered else None, prepare=False)))
 
 
-def _answers(model: LeoMini, processor: LeoProcessor, inputs: dict) -> list[str]:
+def greedy_answers(model: LeoMini, processor: LeoProcessor, inputs: dict) -> list[str]:
+    """At most LONGEST_ANSWER tokens for each row of `question_inputs`."""
     tokenizer = processor.tokenizer
     end = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.eos_token_id}
     output = model.generate(**inputs, max_new_tokens=LONGEST_ANSWER, do_sample=False, **end)

@@ -15,7 +15,7 @@ from leo_core.training.batches import by_domain, packed_batch, packed_loss, some
 from leo_core.training.features import FeatureStore
 from leo_core.training.loop import Report, train_stage
 from leo_core.training.ridge import named_cells, ridge
-from leo_core.training.stages import Stage, pictures_of
+from leo_core.training.stages import Stage, pictures_of, told_share
 from leo_core.training.transcripts import place, transcript
 
 RIDGE_PENALTY = 300.0
@@ -60,7 +60,7 @@ def stage_1(
 
 
 def packed_questions_loss(model: LeoMini, processor: LeoProcessor, store: FeatureStore, stage: Stage, seed: int = 1, body=None):
-    """Loss of a step on packed questions and, where the stage says so, each picture's transcript; the same step always sees the same.
+    """Loss of a step on packed questions and, as far as the stage says, transcripts; the same step always sees the same.
 
     body: the decoder without its head, where it is wrapped (default: the model's own).
     """
@@ -69,11 +69,12 @@ def packed_questions_loss(model: LeoMini, processor: LeoProcessor, store: Featur
     def loss(step: int):
         pictures = order(step)
         asked = [some_questions(store.samples[index].questions, stage.packed, seed=[seed, step, index]) for index in pictures]
-        if stage.transcripts:
-            asked = [[*questions, *filter(None, [transcript(store.samples[index])])] for index, questions in zip(pictures, asked, strict=True)]
-        batch = packed_batch(store, processor, pictures, asked)
-        value, right = packed_loss(model, body or model.decoder.base_model, batch)
-        return value, by_domain([asked[row][number - 1] for row, number in right], list(right.values()))
+        share = told_share(step, stage)
+        for row in range(round(share * len(pictures))):
+            asked[row] += filter(None, [transcript(store.samples[pictures[row]])])
+        losses = packed_loss(model, body or model.decoder.base_model, packed_batch(store, processor, pictures, asked))
+        right = by_domain([asked[row][number - 1] for row, number in losses.right], list(losses.right.values()))
+        return losses.questions + share * losses.transcripts, {"loss.questions": losses.questions.item(), **right}
 
     return loss
 

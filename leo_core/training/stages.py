@@ -15,9 +15,9 @@ from leo_core.errors import InputError
 class Stage:
     """rates: pattern of parameter names -> learning rate; what no pattern matches is frozen. batch: questions per step.
 
-    packed: questions behind one picture in a row (stage 2 only: CoTR and the routers see the question); transcripts: each such
-    row also asks for all that is named on the picture. precision: of the
-    decoder's matrix products, float32 or bfloat16 (weights and optimizer stay float32).
+    packed: questions behind one picture in a row (stage 2 only: CoTR and the routers see the question; a picture with fewer
+    asks all it has). told: after which share of the steps no row asks any more for all that is named on its picture; until
+    then ever fewer do. precision: of the decoder's matrix products, float32 or bfloat16 (weights and optimizer stay float32).
     """
 
     name: str
@@ -28,7 +28,7 @@ class Stage:
     weight_decay: float = 0.0
     expert_dropout: float = 0.0
     packed: int = 1
-    transcripts: bool = False
+    told: float = 0.0
     precision: str = "float32"
     save_every: int = 50
 
@@ -41,8 +41,7 @@ PROJECTOR_RATES = {"projector.linear.*": 2e-5, "projector.mlp.*": 1e-4, "project
 long as the decoder's own, and the thing's name nearest in 16 of 157 cases where it had been in 112. The decoder then
 ignored the picture for 370 steps; with these rates it names half of the things at step 90."""
 
-STAGE_2 = Stage("stage2", {**PROJECTOR_RATES, "decoder.*lora_*": 6e-4}, steps=700, batch=36, packed=3, transcripts=True,
-                precision="bfloat16")  # fmt: skip
+STAGE_2 = Stage("stage2", {**PROJECTOR_RATES, "decoder.*lora_*": 6e-4}, steps=700, batch=60, packed=5, told=0.7, precision="bfloat16")
 """All tokens, decoder through one LoRA on all its linear layers (merged afterwards), projector from the ridge start."""
 
 STAGE_3 = Stage(
@@ -73,6 +72,11 @@ def set_trainable(model: nn.Module, rates: dict[str, float]) -> list[dict]:
 def linear_decay(step: int, stage: Stage) -> float:
     """Factor on every rate: linear warm-up, then linear decay to zero at the last step."""
     return min((step + 1) / stage.warmup, (stage.steps - step) / max(1, stage.steps - stage.warmup))
+
+
+def told_share(step: int, stage: Stage) -> float:
+    """Share of the rows that ask for a transcript, and the weight of their loss beside the questions': from one to zero."""
+    return max(0.0, 1 - step / (stage.told * stage.steps)) if stage.told else 0.0
 
 
 def pictures_of(stage: Stage, count: int, seed: int) -> Callable[[int], list[int]]:

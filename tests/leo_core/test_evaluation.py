@@ -72,3 +72,37 @@ def test_a_share_of_nothing_is_refused(text):
     with pytest.raises(InputError, match="I from 1 to K"):
         _share(text)
     assert _share("2/3") == (2, 3)
+
+
+def test_what_an_expert_earns_is_the_answer_of_a_model_that_is_told_it_is_absent(graded):
+    import torch
+
+    from leo_core.training.batches import model_inputs, question_batch
+    from leo_core.training.earned import answers_without, earned
+    from leo_core.training.evaluate import normalised
+
+    model, processor, store, pairs, whole = graded
+    right = [one for some in answers_without(model, processor, store, whole, "fine", BATCH) for one in some]
+    for (picture, question), one in zip(pairs, right, strict=True):
+        inputs = model_inputs(question_batch(store, processor, [(picture, question)], answered=False))
+        inputs["expert_mask"] = torch.tensor([[False, True]])
+        end = processor.tokenizer.eos_token_id
+        ids = model.generate(**inputs, max_new_tokens=16, do_sample=False, eos_token_id=end, pad_token_id=end)
+        said = processor.tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+        assert one == (normalised(said) == normalised(question.answer))
+    domains = {question.domain for _, question in pairs}
+    rows = earned("fine", whole, right)
+    assert [one.domain for one in rows] == ["all", *sorted(domains)] and rows[0].n == QUESTIONS == sum(one.n for one in rows[1:])
+
+
+def test_the_gain_of_an_expert_is_counted_by_hand():
+    from leo_core.data.samples import Question
+    from leo_core.training.earned import earned
+    from leo_core.training.evaluate import CONDITIONS, Graded
+
+    graded = [Graded(i, Question("?", "yes", "k", domain), dict.fromkeys(CONDITIONS, said), {}) for i, (domain, said) in
+              enumerate([("a", "yes"), ("a", "yes"), ("a", "no"), ("b", "yes")])]  # fmt: skip
+    rows = {one.domain: one for one in earned("x", graded, [True, False, True, False])}
+    assert (rows["a"].whole, rows["a"].without, rows["a"].difference) == (pytest.approx(2 / 3), pytest.approx(2 / 3), 0)
+    assert (rows["b"].difference, rows["all"].difference, rows["all"].n) == (1.0, 0.25, 4)
+    assert rows["a"].low < 0 < rows["a"].high

@@ -109,7 +109,7 @@ def test_packed_questions_give_the_loss_of_single_ones(make_leo, tokenizer, make
 
     from leo_core.config import MMoEConfig, ReducerConfig
     from leo_core.processor import LeoImageProcessor, LeoProcessor
-    from leo_core.training.batches import TRANSCRIPT_WEIGHT, answered, packed_batch, packed_loss, question_batch
+    from leo_core.training.batches import answered, packed_batch, packed_loss, question_batch
     from leo_core.training.transcripts import KIND
 
     class Store:
@@ -124,7 +124,7 @@ def test_packed_questions_give_the_loss_of_single_ones(make_leo, tokenizer, make
     asked = [Question("What is in the picture?", "a lion", "what", "d"), Question("Is it red?", "no", "yesno", "d"), Question("Read all.", "a red lion", KIND, "t")]
     batch = packed_batch(Store(), processor, [1], [asked])
     with torch.no_grad():
-        packed, right = packed_loss(model, model.decoder.base_model, batch)
+        packed = packed_loss(model, model.decoder.base_model, batch)
         losses, counts, alone = [], [], []
         for question in asked:
             single = question_batch(Store(), processor, [(1, question)])
@@ -133,10 +133,18 @@ def test_packed_questions_give_the_loss_of_single_ones(make_leo, tokenizer, make
             losses.append(output.loss)
             alone += answered(output.logits, single["labels"])
             counts.append(int((single["labels"] != -100).sum()))
-    shares = torch.tensor([1.0, 1.0, TRANSCRIPT_WEIGHT]) * torch.tensor(counts)
-    expected = (torch.stack(losses) * shares).sum() / shares.sum()
-    assert_close(packed, expected, atol=1e-5, rtol=1e-5)
-    assert list(right) == [(0, 1), (0, 2), (0, 3)] and list(right.values()) == alone
+    questions = (losses[0] * counts[0] + losses[1] * counts[1]) / (counts[0] + counts[1])
+    assert_close(packed.questions, questions, atol=1e-5, rtol=1e-5)
+    assert_close(packed.transcripts, losses[2], atol=1e-5, rtol=1e-5)
+    assert list(packed.right) == [(0, 1), (0, 2), (0, 3)] and list(packed.right.values()) == alone
+
+
+def test_transcripts_fade_out_and_then_no_row_asks_for_one():
+    from leo_core.training.stages import Stage, told_share
+
+    stage = Stage("two", {}, steps=10, batch=4, told=0.5)
+    assert [round(told_share(step, stage), 3) for step in range(7)] == [1.0, 0.8, 0.6, 0.4, 0.2, 0.0, 0.0]
+    assert told_share(0, Stage("one", {}, steps=10, batch=4)) == 0.0
 
 
 def test_watched_numbers_are_those_of_the_recorded_routes(make_leo, make_prompts, make_features):
