@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from leo_core.commands.ready import fetched_parts, quiet_libraries, use_cache
+from leo_core.share import share_of
 
 SHARD = 50
 """Pictures in one file."""
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=Path, metavar="FILE", help="their .json or .jsonl file (default: the only one in the folder)")
     parser.add_argument("--name", default="own", help="name of the set of own pictures (default: own)")
     parser.add_argument("--on-bad", choices=["refuse", "skip"], default="refuse", help="what to do with a row that cannot be used (default: refuse)")
-    parser.add_argument("--share", default="1/1", metavar="I/K", help="do every K-th file only, starting with the I-th: for several processes")
+    parser.add_argument("--share", default="1/1", metavar="I/N", help="do every N-th file only, starting with the I-th: for several processes")
     parser.add_argument("--cache", default=os.environ.get("LEO_CACHE"), help="folder for parts and converted weights")
 
 
@@ -59,21 +60,10 @@ def _drawn(options: argparse.Namespace) -> list[tuple[str, int, Callable[[int, i
     return [(one.name, options.count or one.count, draw(one)) for one in chosen]
 
 
-def _share(text: str) -> tuple[int, int]:
-    """I and K of `I/K`. Raises InputError unless 1 <= I <= K."""
-    from leo_core.errors import InputError
-
-    share, _, of = text.partition("/")
-    if not (share.isdigit() and of.isdigit() and 1 <= int(share) <= int(of)):
-        raise InputError(f"--share takes I/K with I from 1 to K, for example 1/2; got '{text}'.")
-    return int(share), int(of)
-
-
 def _build(options: argparse.Namespace, name: str, count: int, samples: Callable[[int, int], Iterator], experts) -> None:
     from leo_core.training.features import write_shard
 
-    share, of = _share(options.share)
-    mine = [first for first in range(0, count, SHARD) if (first // SHARD) % of == share - 1]
+    mine = share_of(range(0, count, SHARD), options.share)
     started, done = time.monotonic(), 0
     for number, first in enumerate(mine):
         path = options.run / "features" / name / f"shard-{first // SHARD:04d}.safetensors"

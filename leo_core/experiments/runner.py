@@ -12,6 +12,7 @@ from leo_core.experiments.grids import GRIDS, Grid, distinct, grid_named
 from leo_core.experiments.lab import Lab
 from leo_core.experiments.lab_run import lab_run, questions_of
 from leo_core.experiments.runs import RESULTS, load, path_of, save, save_questions
+from leo_core.share import share_of
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,7 @@ def jobs(names: Sequence[str], seeds: Sequence[int], only: str | None = None, sh
     chosen = [one for one in distinct(grids) if only is None or fnmatchcase(one.name.lower(), only.lower())]
     if not chosen:
         raise InputError(f"No configuration is named like '{only}': see 'python -m leo_core experiment {' '.join(names)} --list'.")
-    first, of = _share(share)
-    return [Job(one, seed) for seed in seeds for one in chosen][first - 1 :: of]
-
-
-def _share(text: str) -> tuple[int, int]:
-    try:
-        first, of = (int(part) for part in text.split("/"))
-    except ValueError:
-        first, of = 0, 0
-    if not 1 <= first <= of:
-        raise InputError(f"--share is '{text}'; it must be I/N with 1 <= I <= N, for example 1/2.")
-    return first, of
+    return share_of([Job(one, seed) for seed in seeds for one in chosen], share)
 
 
 def is_finished(job: Job, folder: Path, training: Training, data: str) -> bool:

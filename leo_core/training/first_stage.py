@@ -24,10 +24,10 @@ PLACE_SHARE = 0.5
 
 
 def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore) -> None:
-    """The projector's linear part onto mean token embeddings of what the tokens show, its positions onto those of their places' names."""
+    """The projector's linear part onto mean token embeddings of what the tokens show (or the background's colour), its positions onto those of their places' names."""
     embedding = model.get_input_embeddings().weight.detach()
     named = lambda phrase: embedding[processor.plain_ids(" " + phrase.lower())].mean(dim=0)  # noqa: E731
-    inputs, targets = named_cells(store, model.reducer, named)
+    inputs, targets = named_cells(store, model.reducer, named, background=True)
     weight, bias = ridge(inputs, targets, RIDGE_PENALTY)
     places = torch.stack([named(place(tuple(box), (1, 1))) for box in grid_boxes(*model.reducer.grid).tolist()])
     with torch.no_grad():

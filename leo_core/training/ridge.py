@@ -22,10 +22,19 @@ def ridge(inputs: Float[Tensor, "rows d"], targets: Float[Tensor, "rows k"], pen
     return weight, y_mean - weight @ x_mean
 
 
-def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most: int = 6000) -> tuple[Tensor, Tensor]:
+BACKGROUND = ("scenes", "colour"), ("reading", "colour")
+"""Domain and kind of the questions whose answer is the colour of all that no named region covers."""
+
+FREE_CELLS = 4
+"""Cells of a background that count: there are many more of them than of named ones, and they look alike."""
+
+
+def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most: int = 6000, background: bool = False) -> tuple[Tensor, Tensor]:
     """(joined reduced tokens, embedding of the name) for every output cell whose centre lies in a named region.
 
-    reducer: one whose output tokens sit on a regular grid (KeepAll). Raises InputError where no picture names anything.
+    reducer: one whose output tokens sit on a regular grid (KeepAll). background: also some cells that lie in no region, named by
+    their colour where a question tells it; without them the fit has no use for colours and drops them. Raises InputError where
+    no picture names anything.
     """
     inputs, targets = [], []
     empty = torch.zeros(1, 0, 1)
@@ -33,7 +42,9 @@ def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most:
         index = torch.arange(start, min(start + 50, most, len(store)))
         tokens = torch.cat(reducer(store.features(index), empty, empty[..., 0].bool()), dim=-1)
         for row, i in enumerate(index.tolist()):
-            for phrase, inside in named_tokens(store.samples[i], reducer.grid).items():
+            showing = [*named_tokens(store.samples[i], reducer.grid).items()]
+            showing += background_tokens(store.samples[i], reducer.grid).items() if background else ()
+            for phrase, inside in showing:
                 inputs.append(tokens[row, inside])
                 targets.append(phrase_embedding(phrase).expand(int(inside.sum()), -1))
     if not inputs:
@@ -49,3 +60,16 @@ def named_tokens(sample: StoredSample, grid: tuple[int, int]) -> dict[str, Bool[
         if inside.any():
             found[region.phrase] = found.get(region.phrase, torch.zeros_like(inside)) | inside
     return found
+
+
+def background_tokens(sample: StoredSample, grid: tuple[int, int]) -> dict[str, Bool[Tensor, "v"]]:
+    """The colour of the background, where a question tells it, with at most FREE_CELLS cells spread over what no region covers."""
+    colour = next((question.answer for question in sample.questions if (question.domain, question.kind) in BACKGROUND), None)
+    cells, size = grid_boxes(*grid), torch.tensor([*sample.size, *sample.size])
+    covered = [centred_in(cells, torch.tensor([region.box]) / size) for region in sample.regions]
+    free = (~torch.stack([*covered, torch.zeros(len(cells), dtype=torch.bool)]).any(dim=0)).nonzero()[:, 0]
+    if colour is None or not len(free):
+        return {}
+    chosen = torch.zeros(len(cells), dtype=torch.bool)
+    chosen[free[torch.linspace(0, len(free) - 1, min(FREE_CELLS, len(free))).round().long()]] = True
+    return {colour: chosen}

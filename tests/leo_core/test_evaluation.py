@@ -65,15 +65,6 @@ def test_answers_to_other_questions_are_not_mixed_in(graded, tmp_path):
         list(graded_into(path, model, processor, store, pairs[::-1], BATCH))
 
 
-@pytest.mark.parametrize("text", ["0/2", "3/2", "a/b", "2", "1/0", "-1/2"])
-def test_a_share_of_nothing_is_refused(text):
-    from leo_core.commands.data import _share
-
-    with pytest.raises(InputError, match="I from 1 to K"):
-        _share(text)
-    assert _share("2/3") == (2, 3)
-
-
 def test_what_an_expert_earns_is_the_answer_of_a_model_that_is_told_it_is_absent(graded):
     import torch
 

@@ -209,3 +209,19 @@ def test_a_name_takes_the_cells_whose_centres_it_covers_and_a_speck_none():
     regions = tuple(Region(tuple(map(float, box)), name) for name, several in boxes.items() for box in several)
     found = named_tokens(StoredSample("scenes-1", (300, 100), (), regions), (2, 3))  # centres at x = 50, 150, 250 and y = 25, 75
     assert {name: cells.nonzero().flatten().tolist() for name, cells in found.items()} == {"lion": [0, 2, 3], "dog": [5]}
+
+
+def test_a_background_is_some_cells_that_no_region_covers_and_only_where_its_colour_is_told():
+    from leo_core.data.samples import Region
+    from leo_core.training.features import StoredSample
+    from leo_core.training.ridge import FREE_CELLS, background_tokens
+
+    regions = (Region((0.0, 0.0, 100.0, 100.0), "orange"),)
+    told = Question("What colour is the background?", "orange", "colour", "scenes")
+    found = background_tokens(StoredSample("scenes-1", (300, 100), (told,), regions), (2, 3))["orange"]
+    assert found.tolist() == [False, True, True, False, True, True]
+    many = background_tokens(StoredSample("scenes-1", (300, 100), (told,), regions), (6, 6))["orange"]
+    assert int(many.sum()) == FREE_CELLS and not many.reshape(6, 6)[:, :2].any()
+    other = Question("What is the colour of C?", "orange", "bar_colour", "charts")
+    assert background_tokens(StoredSample("charts-1", (300, 100), (other,), regions), (2, 3)) == {}
+    assert background_tokens(StoredSample("scenes-1", (300, 100), (told,), (Region((0.0, 0.0, 300.0, 100.0), "sky"),)), (2, 3)) == {}
