@@ -101,8 +101,8 @@ class MMoEConfig:
 
 @dataclass(frozen=True)
 class ProjectorConfig:
-    """The projector: mlp (two linear layers with GELU, as in Eagle) or residual (linear + MLP that starts at zero, with
-    one learned position vector per visual token: it can be started from a ridge regression)."""
+    """The projector: mlp (two linear layers with GELU, as in Eagle) or residual (linear + MLP that is silent at first, with
+    one learned position vector per visual token: it can be started in closed form). hidden: of the MLP; default: the decoder's width."""
 
     kind: str = "mlp"
     hidden: int | None = None

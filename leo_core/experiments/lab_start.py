@@ -70,7 +70,8 @@ def _ridge(model: LeoMini, lab: Lab) -> None:
     """Stage 1: the projector's linear part onto the token embeddings of what the tokens show."""
     embedding = model.get_input_embeddings().weight.detach()
     known = lambda phrase: [i for i in lab.processor.plain_ids(phrase) if i != lab.tokenizer.unk_token_id]  # noqa: E731
-    inputs, targets = named_cells(lab.train.store, model.reducer, lambda phrase: embedding[known(phrase)].sum(dim=0))
+    inputs, names = named_cells(lab.train.store, model.reducer)
+    targets = torch.stack([embedding[known(name)].sum(dim=0) for name in names])
     weight, bias = ridge(inputs, targets, RIDGE_PENALTY)
     with torch.no_grad():
         model.projector.linear.weight.copy_(weight)

@@ -1,9 +1,12 @@
 """Stage 1: the projector alone, with all tokens and a frozen decoder; in closed form, or trained from a cold start."""
 
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from leo_core.config import LeoConfig
 from leo_core.experts.expert import VisionExperts
@@ -11,29 +14,52 @@ from leo_core.files import atomic_path
 from leo_core.model import LeoMini
 from leo_core.position import grid_boxes
 from leo_core.processor import LeoProcessor
+from leo_core.projector import MlpProjector
 from leo_core.training.batches import by_domain, packed_batch, packed_loss, some_questions
 from leo_core.training.features import FeatureStore
 from leo_core.training.loop import Report, train_stage
-from leo_core.training.ridge import named_cells, ridge
+from leo_core.training.ridge import named_cells, ridge, scores_of_names
 from leo_core.training.stages import Stage, pictures_of, told_share
 from leo_core.training.transcripts import place, transcript
 
 RIDGE_PENALTY = 300.0
+NAMED_UNITS, SHARPNESS, LEAST_SCORE = 448, 8.0, 0.1
+"""Hidden units for names; how steep they are; the score of a name below which its unit is nearly silent. A linear map says a
+mixture of all names that look alike: of 10,000 cells of unseen scenes 52 % had the right name nearest, 64 % behind such units."""
+
 PLACE_SHARE = 0.5
 """Of a place's name in a visual token that also carries a thing's name."""
 
 
 def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore) -> None:
-    """The projector's linear part onto mean token embeddings of what the tokens show (or the background's colour), its positions onto those of their places' names."""
+    """The projector onto mean token embeddings: of the names of what the tokens show, and of the names of their places.
+
+    A first layer of the MLP scores the most frequent names, its activation drops low scores, and its second layer says their
+    embeddings; the linear part is fitted to what that leaves, which is all there is for rare names.
+    """
     embedding = model.get_input_embeddings().weight.detach()
-    named = lambda phrase: embedding[processor.plain_ids(" " + phrase.lower())].mean(dim=0)  # noqa: E731
-    inputs, targets = named_cells(store, model.reducer, named, background=True)
-    weight, bias = ridge(inputs, targets, RIDGE_PENALTY)
+    named = cache(lambda phrase: embedding[processor.plain_ids(" " + phrase.lower())].mean(dim=0))
+    projector = model.projector
+    inputs, names = named_cells(store, model.reducer, background=True)
+    targets = torch.stack([named(name) for name in names])
     places = torch.stack([named(place(tuple(box), (1, 1))) for box in grid_boxes(*model.reducer.grid).tolist()])
     with torch.no_grad():
-        model.projector.linear.weight.copy_(weight)
-        model.projector.linear.bias.copy_(bias)
-        model.projector.positions.copy_(PLACE_SHARE * (places - places.mean(dim=0)))
+        _start_names(projector.mlp, inputs, names, targets, named)
+        weight, bias = ridge(inputs, targets - projector.mlp(inputs), RIDGE_PENALTY)
+        projector.linear.weight.copy_(weight)
+        projector.linear.bias.copy_(bias)
+        projector.positions.copy_(PLACE_SHARE * (places - places.mean(dim=0)))
+
+
+def _start_names(mlp: MlpProjector, inputs: Tensor, names: Sequence[str], targets: Tensor, named: Callable[[str], Tensor]) -> None:
+    """One hidden unit for each of the most frequent names; the other units stay as they are: silent."""
+    known, weight, bias = scores_of_names(inputs, names, min(NAMED_UNITS, mlp[0].out_features // 2), RIDGE_PENALTY)
+    said = torch.stack([named(name) for name in known])
+    mlp[0].weight[: len(known)] = SHARPNESS * weight
+    mlp[0].bias[: len(known)] = SHARPNESS * (bias - LEAST_SCORE)
+    mlp[2].weight[:, : len(known)] = (said - said.mean(dim=0)).T
+    out, wanted = mlp(inputs), targets - targets.mean(dim=0)
+    mlp[2].weight[:, : len(known)] *= (out * wanted).sum() / out.square().sum()  # the length that fits best
 
 
 def stage_1(

@@ -4,6 +4,9 @@ A random projector does not learn in minutes on two cores; one that sends a name
 its name does.
 """
 
+from collections import Counter
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -29,14 +32,14 @@ FREE_CELLS = 4
 """Cells of a background that count: there are many more of them than of named ones, and they look alike."""
 
 
-def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most: int = 6000, background: bool = False) -> tuple[Tensor, Tensor]:
-    """(joined reduced tokens, embedding of the name) for every output cell whose centre lies in a named region.
+def named_cells(store: FeatureStore, reducer: nn.Module, most: int = 6000, background: bool = False) -> tuple[Float[Tensor, "rows d"], list[str]]:
+    """(joined reduced tokens, name) of every output cell whose centre lies in a named region.
 
     reducer: one whose output tokens sit on a regular grid (KeepAll). background: also some cells that lie in no region, named by
     their colour where a question tells it; without them the fit has no use for colours and drops them. Raises InputError where
     no picture names anything.
     """
-    inputs, targets = [], []
+    inputs, names = [], []
     empty = torch.zeros(1, 0, 1)
     for start in range(0, min(most, len(store)), 50):
         index = torch.arange(start, min(start + 50, most, len(store)))
@@ -46,10 +49,21 @@ def named_cells(store: FeatureStore, reducer: nn.Module, phrase_embedding, most:
             showing += background_tokens(store.samples[i], reducer.grid).items() if background else ()
             for phrase, inside in showing:
                 inputs.append(tokens[row, inside])
-                targets.append(phrase_embedding(phrase).expand(int(inside.sum()), -1))
+                names += [phrase] * int(inside.sum())
     if not inputs:
         raise InputError("The pictures have no named regions, which the ridge start needs: train with --start cold, or add the set 'train' to --data.")
-    return torch.cat(inputs), torch.cat(targets)
+    return torch.cat(inputs), names
+
+
+def scores_of_names(inputs: Float[Tensor, "rows d"], names: Sequence[str], most: int, penalty: float) -> tuple[list[str], Tensor, Tensor]:
+    """The (at most `most`) names with most rows, and a ridge regression (weight (k, d), bias (k)) onto which of them a row shows."""
+    known = [name for name, _ in Counter(names).most_common(most)]
+    number = {name: i for i, name in enumerate(known)}
+    shown = torch.zeros(len(names), len(known))
+    for row, name in enumerate(names):
+        if name in number:
+            shown[row, number[name]] = 1
+    return known, *ridge(inputs, shown, penalty)
 
 
 def named_tokens(sample: StoredSample, grid: tuple[int, int]) -> dict[str, Bool[Tensor, "v"]]:

@@ -181,7 +181,7 @@ def test_pictures_without_named_regions_are_refused_with_what_to_do(make_feature
     features = make_features(3)
     reducer = KeepAll(tuple(one.shape[-1] for one in features.features), ReducerConfig(kind="keep_all", tokens=6, grid=(2, 3)))
     with pytest.raises(InputError, match="--start cold"):
-        named_cells(Store(range(3)), reducer, SimpleNamespace())
+        named_cells(Store(range(3)), reducer)
 
 
 def test_a_parameter_that_no_loss_reaches_does_not_stop_a_resumption(tmp_path):
