@@ -21,7 +21,11 @@ CHAT_TEMPLATE = (
 )
 """SmolLM2's chat marks without its built-in system prompt, which would be longer than most questions."""
 
-COTR = ReducerConfig(kind="cotr", tokens=16, projection=128, similarity="cosine", query_init="grid", position="similarity")
+COTR = ReducerConfig(kind="cotr", tokens=16, projection=128, similarity="cosine", query_init="grid", position="similarity",
+                     position_amplitude=2.4)  # fmt: skip
+"""The amplitude decides: at 0.6 what a token shows outweighs where it is, and the windows of the queries get holes. Behind stage 2's
+decoder, before any training and without TEXT, the loss is 1.65 at 0.6, 1.19 at 1.2, 0.90 at 2.4, 0.82 at 6; average pooling 0.82 (240 to
+300 questions of training pictures)."""
 KEEP_ALL = ReducerConfig(kind="keep_all", tokens=64, grid=(8, 8), position="none")
 
 _DETECTOR_PIXELS = {"size": [448, 448], "fit": "within", "multiple": 32}

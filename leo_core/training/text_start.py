@@ -22,8 +22,9 @@ from leo_core.training.features import FeatureStore, StoredSample
 
 PENALTY = 0.03
 """Of the ridge regression, as a share of the questions' mean square per channel summed over them: embeddings differ in scale."""
-TEMPERATURE = 6.0
-"""Of the fitted TEXT term, beside QUERY's 20: enough to be seen and to be trained, too little to undo the grid."""
+TEMPERATURE = 20.0
+"""Of the fitted TEXT term, as QUERY's: before any training the loss of 240 questions is 0.90 without the term, 0.83 at 6, 0.74 at 20
+and 0.97 at 40, where it begins to undo the grid."""
 
 
 @torch.no_grad()
