@@ -24,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", type=Path, default=Path("runs/embedded"), help="folder of the run, with its features (default: runs/embedded)")
     parser.add_argument("--tests", nargs="+", metavar="NAME", default=list(TESTS), help=f"{', '.join(TESTS)}, or the name of an own set (default: all of these)")
     parser.add_argument("--questions", type=int, default=500, metavar="N", help="questions of each test, drawn with seed 0 (default: 500)")
+    parser.add_argument("--experts", action=argparse.BooleanOptionalAction, default=True, help="new_scenes also without each vision expert (default: yes)")
+    parser.add_argument("--beside", type=Path, metavar="FOLDER", help="answers of another checkpoint to the same questions: its --out folder, to be compared with")
     parser.add_argument("--out", type=Path, help="folder of the answers and tables (default: RUN/evaluation)")
     parser.add_argument("--cache", default=os.environ.get("LEO_CACHE"), help="folder for parts and converted weights")
 
@@ -41,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     model, processor = load(checkpoint, fetched_parts())
     path = out / "evaluation.json"  # tests made before stay in it
-    fresh = {"checkpoint": model.origin, "seed": 0, "tests": {}, "ceilings": {}, "question_mass": [], "experts": []}
+    fresh = {"checkpoint": model.origin, "seed": 0, "tests": {}, "ceilings": {}, "question_mass": [], "experts": [], "beside": {}}
     report = json.loads(path.read_text()) if path.exists() else fresh
     if report["checkpoint"] != model.origin:
         raise InputError(f"{out} holds the evaluation of another checkpoint ({report['checkpoint']}): choose another folder with --out.")
@@ -57,8 +59,10 @@ def run(options: argparse.Namespace) -> int:
 
             found = [question_mass(model, processor, store, expert) for expert in model.vision_experts]
             report["question_mass"] = [asdict(one) for one in found if one is not None]
-        if name == "new_scenes":
+        if name == "new_scenes" and options.experts:
             report["experts"] = _experts(model, processor, store, graded)
+        if options.beside:
+            report["beside"][name] = _beside(options.beside / f"{name}.jsonl", graded)
         with atomic_path(out / f"{name}.md") as temporary:
             temporary.write_text(markdown(rows))
         print(f"{name}\n{markdown(rows)}")
@@ -91,7 +95,7 @@ def _graded(name: str, model, processor, store, pairs: list, out: Path) -> list:
 
 def _experts(model, processor, store, graded: list) -> list[dict]:
     """What each vision expert earns on the questions of `graded`."""
-    from leo_core.training.earned import answers_without, earned
+    from leo_core.training.variants import answers_without, variant
 
     rows = []
     for expert in model.vision_experts:
@@ -99,9 +103,21 @@ def _experts(model, processor, store, graded: list) -> list[dict]:
         for some in answers_without(model, processor, store, graded, expert):
             right += some
             print(f"without {expert}: {len(right)} of {len(graded)} questions   ", end="\r", file=sys.stderr)
-        rows += [asdict(one) for one in earned(expert, graded, right)]
+        rows += [asdict(one) for one in variant(expert, graded, right)]
     print(file=sys.stderr)
     return rows
+
+
+def _beside(path: Path, graded: list) -> list[dict]:
+    """This checkpoint's answers against those in `path`, paired."""
+    from leo_core.errors import InputError
+    from leo_core.training.evaluate import read_graded
+    from leo_core.training.variants import variant
+
+    others = read_graded(path) if path.exists() else []
+    if [one.question for one in others] != [one.question for one in graded]:
+        raise InputError(f"{path} does not hold answers to the same {len(graded)} questions: evaluate the other checkpoint with the same --questions.")
+    return [asdict(one) for one in variant(path.parent.name, graded, [one.right() for one in others])]
 
 
 def _ceilings(run: Path, model, store, graded: list) -> dict:

@@ -7,23 +7,14 @@ again from the checkpoint's folder alone: python -m leo_core.training.card
 import json
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from leo_core.checkpoint import EMBEDDED, read_config
 from leo_core.files import atomic_path
-from leo_core.training.scores import markdown, row_of
+from leo_core.training.card_tables import ceilings, earned, mass, reduction, summary, tables
 from leo_core.training.stages import STAGE_2
-
-TESTS = {
-    "new_scenes": "Unseen scenes of seen drawings",
-    "new_style": "Seen names in a drawing style that training never shows",
-    "new_names": "Names that training never shows: where, count, colour, yes/no",
-    "naming_new_names": "Naming what training never named (no target: it cannot know the words' pictures)",
-    "easy_vqa": "easy-VQA, its own test pictures (a blind model reaches 67 %)",
-}
 
 TEXT = """# The embedded model
 
@@ -60,6 +51,12 @@ right answer, in nats. One training run (seed 0): the spread over seeds is not k
 ## Ceilings
 
 {ceilings}
+
+## What the reduction costs
+
+The same questions, answered by the model of stage 2, which sees every token:
+
+{reduction}
 
 ## What each vision expert earns
 
@@ -119,62 +116,14 @@ def card(folder: Path = EMBEDDED) -> str:
     recipe = json.loads((folder / "recipe.json").read_text())
     mmoe, reducer = config.mmoe_config, config.reducer_config
     return TEXT.format(
-        summary=_summary(report["tests"]["new_scenes"]["rows"]), tables="\n".join(_tables(report["tests"])), ceilings=_ceilings(report["ceilings"]),
-        earned=_earned(report.get("experts", ())),
-        mass=_mass(report["question_mass"]), photographs=_photographs(folder), failures=_failures(folder), recipe=_recipe(recipe),
+        summary=summary(report["tests"]["new_scenes"]["rows"]), tables="\n".join(tables(report["tests"])), ceilings=ceilings(report["ceilings"]),
+        earned=earned(report.get("experts", ())), reduction=reduction(report.get("beside", {})),
+        mass=mass(report["question_mass"]), photographs=_photographs(folder), failures=_failures(folder), recipe=_recipe(recipe),
         experts=", ".join(f"{one['name']} ({one['domain']})" for one in config.experts),
         reducer=f"{reducer.kind}, {reducer.tokens} tokens, {reducer.similarity} similarity, {reducer.query_init} queries, position in {reducer.position}",
         experts_llm=mmoe.num_experts, rank=mmoe.rank, top_k=mmoe.top_k, gate=mmoe.gate, balance=mmoe.balance, weight=mmoe.balance_weight,
         size=(folder / "model.safetensors").stat().st_size / 1e6, adapter=(folder / "adapter" / "adapter_model.safetensors").stat().st_size / 1e6,
     )  # fmt: skip
-
-
-def _summary(rows: list[dict]) -> str:
-    everything = row_of(rows)
-    low, high = everything["interval"]
-    return (
-        f"{everything['picture']:.0%} of {everything['n']} questions exactly (95 % interval {low:.0%} to {high:.0%}); without the picture "
-        f"{everything['no picture']:.0%}, with another question's picture {everything['another picture']:.0%}"
-    )
-
-
-def _tables(tests: dict) -> list[str]:
-    return [f"### {TESTS.get(name, name)} (`{name}`, {one['pictures']} pictures)\n\n{markdown(one['rows'])}" for name, one in tests.items()]
-
-
-def _ceilings(ceilings: dict) -> str:
-    lines = ["| test | what | n | model | ceiling | share of the ceiling |", "| --- | --- | --- | --- | --- | --- |"]
-    for test, found in ceilings.items():
-        for kind, one in found.items():
-            share = "-" if one["share"] is None else f"{one['share']:.0%}"
-            lines.append(f"| {test} | {kind}: {one['what']} | {one['n']} | {one['model']:.0%} | {one['ceiling']:.0%} | {share} |")
-    return "\n".join(lines)
-
-
-def _earned(found: Sequence[dict]) -> str:
-    if not found:
-        return "Not measured for this model: `python -m leo_core evaluate` does."
-    domains = list(dict.fromkeys(one["domain"] for one in found))
-    lines = [
-        "Points of exact match that are lost on unseen scenes when the expert is absent at inference (paired; bootstrap 95 % interval):", "",
-        f"| expert | {' | '.join(domains)} |", "| --- |" + " --- |" * len(domains),
-    ]  # fmt: skip
-    for expert in dict.fromkeys(one["expert"] for one in found):
-        cells = {one["domain"]: f"{100 * one['difference']:+.0f} [{100 * one['low']:+.0f}, {100 * one['high']:+.0f}]" for one in found if one["expert"] == expert}
-        lines.append(f"| {expert} | {' | '.join(cells[domain] for domain in domains)} |")
-    counts = ", ".join(f"{one['domain']} {one['n']}" for one in found if one["expert"] == found[0]["expert"])
-    return "\n".join([*lines, "", f"Questions: {counts}."])
-
-
-def _mass(found: list[dict]) -> str:
-    lines = [
-        "Share of CoTR's mass on the thing a question names, against the same picture's other questions (paired; 95 % interval):", "",
-        "| expert | named | other questions | difference | n |", "| --- | --- | --- | --- | --- |",
-    ]  # fmt: skip
-    for one in found:
-        difference = f"{one['difference']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]"
-        lines.append(f"| {one['expert']} | {one['named']:.3f} | {one['other']:.3f} | {difference} | {one['n']} |")
-    return "\n".join(lines)
 
 
 def _photographs(folder: Path) -> str:

@@ -69,8 +69,8 @@ def test_what_an_expert_earns_is_the_answer_of_a_model_that_is_told_it_is_absent
     import torch
 
     from leo_core.training.batches import model_inputs, question_batch
-    from leo_core.training.earned import answers_without, earned
     from leo_core.training.evaluate import normalised
+    from leo_core.training.variants import answers_without, variant
 
     model, processor, store, pairs, whole = graded
     right = [one for some in answers_without(model, processor, store, whole, "fine", BATCH) for one in some]
@@ -82,18 +82,42 @@ def test_what_an_expert_earns_is_the_answer_of_a_model_that_is_told_it_is_absent
         said = processor.tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True).strip()
         assert one == (normalised(said) == normalised(question.answer))
     domains = {question.domain for _, question in pairs}
-    rows = earned("fine", whole, right)
+    rows = variant("fine", whole, right)
     assert [one.domain for one in rows] == ["all", *sorted(domains)] and rows[0].n == QUESTIONS == sum(one.n for one in rows[1:])
 
 
 def test_the_gain_of_an_expert_is_counted_by_hand():
     from leo_core.data.samples import Question
-    from leo_core.training.earned import earned
     from leo_core.training.evaluate import CONDITIONS, Graded
+    from leo_core.training.variants import variant
 
     graded = [Graded(i, Question("?", "yes", "k", domain), dict.fromkeys(CONDITIONS, said), {}) for i, (domain, said) in
               enumerate([("a", "yes"), ("a", "yes"), ("a", "no"), ("b", "yes")])]  # fmt: skip
-    rows = {one.domain: one for one in earned("x", graded, [True, False, True, False])}
-    assert (rows["a"].whole, rows["a"].without, rows["a"].difference) == (pytest.approx(2 / 3), pytest.approx(2 / 3), 0)
+    rows = {one.domain: one for one in variant("x", graded, [True, False, True, False])}
+    assert (rows["a"].model, rows["a"].variant, rows["a"].difference) == (pytest.approx(2 / 3), pytest.approx(2 / 3), 0)
     assert (rows["b"].difference, rows["all"].difference, rows["all"].n) == (1.0, 0.25, 4)
     assert rows["a"].low < 0 < rows["a"].high
+
+
+def test_another_checkpoints_answers_are_compared_only_where_the_questions_are_the_same(graded, tmp_path):
+    from leo_core.commands.evaluate import _beside
+
+    model, processor, store, pairs, whole = graded
+    path = tmp_path / "evaluation_all" / "new_scenes.jsonl"
+    path.parent.mkdir()
+    list(graded_into(path, model, processor, store, pairs, BATCH))
+    rows = _beside(path, whole)
+    assert {one["name"] for one in rows} == {"evaluation_all"} and all(one["difference"] == 0 for one in rows)
+    with pytest.raises(InputError, match="same 9 questions"):
+        _beside(path, whole[:9])
+    with pytest.raises(InputError, match="does not hold"):
+        _beside(tmp_path / "missing" / "new_scenes.jsonl", whole)
+
+
+def test_the_card_tells_what_the_reduction_costs_and_what_an_expert_earns():
+    from leo_core.training.card_tables import earned, reduction
+
+    row = {"name": "objects", "domain": "all", "n": 8, "model": 0.6, "variant": 0.8, "difference": -0.2, "low": -0.3, "high": -0.1}
+    assert "| new_scenes | all | 8 | 80% | 60% | 75% | -20 [-30, -10] |" in reduction({"new_scenes": [row]})
+    assert "| objects | -20 [-30, -10] |" in earned([row]) and "Questions: all 8." in earned([row])
+    assert "--beside" in reduction({}) and "Not measured" in earned([])

@@ -1,4 +1,4 @@
-"""What each vision expert earns: the same questions answered without it, by domain."""
+"""The same questions answered by a variant of the model, by domain: without one vision expert, or another checkpoint."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -14,17 +14,17 @@ from leo_core.training.scores import interval
 
 
 @dataclass(frozen=True)
-class Earned:
-    """Share right with all experts and without this one, over `n` questions of a domain ("all": of every domain).
+class Variant:
+    """Share right of the model and of the variant `name`, over `n` questions of a domain ("all": of every domain).
 
-    difference: with minus without, its paired bootstrap 95 % interval from low to high.
+    difference: model minus variant, its paired bootstrap 95 % interval from low to high.
     """
 
-    expert: str
+    name: str
     domain: str
     n: int
-    whole: float
-    without: float
+    model: float
+    variant: float
     difference: float
     low: float
     high: float
@@ -42,16 +42,16 @@ def answers_without(
         yield [normalised(answer) == normalised(one.question.answer) for answer, one in zip(answers, rows, strict=True)]
 
 
-def earned(expert: str, graded: Sequence[Graded], without: Sequence[bool]) -> list[Earned]:
-    """One line for all questions, then one for each domain. without: from `answers_without`, in the order of `graded`."""
+def variant(name: str, graded: Sequence[Graded], right: Sequence[bool]) -> list[Variant]:
+    """One line for all questions, then one for each domain. right: the variant's answers, in the order of `graded`."""
     domains = defaultdict(list)
-    for one, right in zip(graded, without, strict=True):
+    for one, other in zip(graded, right, strict=True):
         for domain in ("all", one.question.domain):
-            domains[domain].append((one.right(), right))
-    return [_earned(expert, domain, pairs) for domain, pairs in sorted(domains.items(), key=lambda item: (item[0] != "all", item[0]))]
+            domains[domain].append((one.right(), other))
+    return [_compared(name, domain, pairs) for domain, pairs in sorted(domains.items(), key=lambda item: (item[0] != "all", item[0]))]
 
 
-def _earned(expert: str, domain: str, pairs: Sequence[tuple[bool, bool]]) -> Earned:
-    gains = [int(with_it) - int(without) for with_it, without in pairs]
-    whole, without = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
-    return Earned(expert, domain, len(pairs), whole, without, sum(gains) / len(gains), *interval(gains))
+def _compared(name: str, domain: str, pairs: Sequence[tuple[bool, bool]]) -> Variant:
+    gains = [int(model) - int(other) for model, other in pairs]
+    model, other = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+    return Variant(name, domain, len(pairs), model, other, sum(gains) / len(gains), *interval(gains))
