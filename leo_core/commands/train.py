@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", type=Path, default=Path("runs/embedded"), help="folder of the run (default: runs/embedded)")
     parser.add_argument("--data", nargs="+", default=TRAINED_ON, metavar="SET", help=f"picture sets to train on (default: {' '.join(TRAINED_ON)})")
     parser.add_argument("--start", choices=["ridge", "cold"], default="ridge", help="stage 1 in closed form, or trained from a random projector")
+    parser.add_argument("--steps1", type=int, default=300, metavar="N", help="steps of a cold stage 1 (default: 300); ridge needs none")
     parser.add_argument("--steps2", type=int, default=900, metavar="N", help="steps of stage 2 (default: 900)")
     parser.add_argument("--steps3", type=int, default=300, metavar="N", help="steps of stage 3 (default: 300)")
     parser.add_argument("--cache", default=os.environ.get("LEO_CACHE"), help="folder for parts and converted weights")
@@ -74,13 +75,14 @@ class _Recipe:
     def stage_1(self) -> None:
         from leo_core.embedded import KEEP_ALL, PLAIN_DECODER
         from leo_core.training.first_stage import stage_1
-        from leo_core.training.recipe import replace_reducer
+        from leo_core.training.recipe import replace_reducer, shorter
         from leo_core.training.stages import COLD_STAGE_1
 
         if (self.folder / "stage1").exists():
             return
         config, *others = self._raw()
-        stage_1(replace_reducer(config, KEEP_ALL, PLAIN_DECODER), *others, None if self.options.start == "ridge" else COLD_STAGE_1, self.folder, line)
+        stage = None if self.options.start == "ridge" else shorter(COLD_STAGE_1, self.options.steps1)
+        stage_1(replace_reducer(config, KEEP_ALL, PLAIN_DECODER), *others, stage, self.folder, line)
 
     def stage_2(self) -> None:
         from leo_core.training.recipe import shorter, stage_2

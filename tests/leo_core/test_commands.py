@@ -73,3 +73,35 @@ def test_a_port_in_use_is_said_in_one_sentence():
         taken.listen()
         port = str(taken.getsockname()[1])
         assert f"Port {port}" in one_sentence(call("--port", port, module="studio"))
+
+
+def test_own_pictures_go_through_building_training_and_evaluating(tmp_path):
+    own, run = tmp_path / "own", str(tmp_path / "run")
+    own.mkdir()
+    rows = []
+    for name in ("scene", "word"):
+        (own / f"{name}.png").write_bytes((ROOT / "assets" / "examples" / f"{name}.png").read_bytes())
+        turns = [{"from": "human", "value": "<image>\nIs it drawn?"}, {"from": "gpt", "value": "yes"}]
+        rows.append({"id": name, "image": f"{name}.png", "conversations": turns})
+    (own / "rows.json").write_text(json.dumps(rows))
+    assert call("data", "build", "--run", run, "--own", str(own), "--name", "mine").returncode == 0
+    train = ("train", "--run", run, "--data", "mine")
+    assert "--start cold" in one_sentence(call(*train))
+    assert call(*train, "--start", "cold", "--steps1", "1", "--steps2", "1", "--steps3", "1").returncode == 0
+    assert call("evaluate", "--run", run, "--tests", "mine").returncode == 0
+    report = json.loads((tmp_path / "run" / "evaluation" / "evaluation.json").read_text())
+    assert report["tests"]["mine"]["rows"][0]["n"] == 2
+
+
+def test_the_steps_of_the_stages_are_those_the_help_names():
+    from argparse import ArgumentParser
+
+    from leo_core.commands.train import add_arguments
+    from leo_core.training.stages import COLD_STAGE_1, STAGE_2, STAGE_3
+
+    parser = ArgumentParser()
+    add_arguments(parser)
+    defaults = parser.parse_args([])
+    assert (defaults.steps1, defaults.steps2, defaults.steps3) == (COLD_STAGE_1.steps, STAGE_2.steps, STAGE_3.steps)
+    for steps in (defaults.steps1, defaults.steps2, defaults.steps3):
+        assert f"(default: {steps})" in parser.format_help()
