@@ -1,4 +1,4 @@
-"""Stage 1 in closed form: the projector's linear part by ridge regression onto token embeddings.
+"""Ridge regression for stage 1 in closed form: from what tokens show onto the token embeddings of its name.
 
 A random projector does not learn in minutes on two cores; one that sends a named thing's tokens to the mean embedding of
 its name does.

@@ -88,3 +88,11 @@ def test_names_that_look_alike_come_out_clearer_than_from_a_linear_map(parts):
     likeness = lambda out: F.cosine_similarity(out - targets.mean(dim=0), targets - targets.mean(dim=0)).mean()  # noqa: E731
     with torch.no_grad():
         assert likeness(model.projector.linear(inputs) + model.projector.mlp(inputs)) > likeness(inputs @ weight.T + bias) + 0.02
+
+
+def test_one_name_alone_leaves_nothing_to_tell_apart_and_no_number_breaks(parts):
+    model, processor, store, _ = parts
+    store.samples = [StoredSample(one.name, one.size, (), (Region((0.0, 0.0, 10.0, 10.0), "lion"),)) for one in store.samples]
+    ridge_start(model, processor, store)
+    assert all(value.isfinite().all() for value in model.projector.state_dict().values())
+    assert not model.projector.mlp[2].weight.any()
