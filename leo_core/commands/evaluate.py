@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     model, processor = load(checkpoint, fetched_parts())
     path = out / "evaluation.json"  # tests made before stay in it
     fresh = {"checkpoint": model.origin, "seed": 0, "tests": {}, "ceilings": {}, "question_mass": [], "experts": [], "beside": {}}
-    report = json.loads(path.read_text()) if path.exists() else fresh
+    report = {**fresh, **json.loads(path.read_text())} if path.exists() else fresh  # an older report lacks some parts
     if report["checkpoint"] != model.origin:
         raise InputError(f"{out} holds the evaluation of another checkpoint ({report['checkpoint']}): choose another folder with --out.")
     for name in options.tests:

@@ -79,10 +79,12 @@ def named_tokens(sample: StoredSample, grid: tuple[int, int]) -> dict[str, Bool[
 def background_tokens(sample: StoredSample, grid: tuple[int, int]) -> dict[str, Bool[Tensor, "v"]]:
     """The colour of the background, where a question tells it, with at most FREE_CELLS cells spread over what no region covers."""
     colour = next((question.answer for question in sample.questions if (question.domain, question.kind) in BACKGROUND), None)
+    if colour is None:
+        return {}
     cells, size = grid_boxes(*grid), torch.tensor([*sample.size, *sample.size])
     covered = [centred_in(cells, torch.tensor([region.box]) / size) for region in sample.regions]
     free = (~torch.stack([*covered, torch.zeros(len(cells), dtype=torch.bool)]).any(dim=0)).nonzero()[:, 0]
-    if colour is None or not len(free):
+    if not len(free):
         return {}
     chosen = torch.zeros(len(cells), dtype=torch.bool)
     chosen[free[torch.linspace(0, len(free) - 1, min(FREE_CELLS, len(free))).round().long()]] = True
