@@ -59,10 +59,10 @@ def run(options: argparse.Namespace) -> int:
 
             found = [question_mass(model, processor, store, expert) for expert in model.vision_experts]
             report["question_mass"] = [asdict(one) for one in found if one is not None]
-        if name == "new_scenes" and options.experts:
-            report["experts"] = _experts(model, processor, store, graded)
         if options.beside:
             report["beside"][name] = _beside(options.beside / f"{name}.jsonl", graded)
+        if name == "new_scenes" and options.experts:
+            report["experts"] = _experts(model, processor, store, graded)
         with atomic_path(out / f"{name}.md") as temporary:
             temporary.write_text(markdown(rows))
         print(f"{name}\n{markdown(rows)}")
