@@ -49,6 +49,11 @@ def _write(pen: Pen, at: tuple[float, float], text: str, face: Face, anchor: str
     return pen.textbbox(at, text, font=face, anchor=anchor)
 
 
+def _part(chart: Chart, i: int, label: Box, number: Box, area: Box | None = None) -> list[Region]:
+    """What is named of part i: its label, its printed value, and its colour where it fills an area."""
+    return [Region(label, chart.labels[i]), Region(number, chart.printed[i])] + ([Region(area, chart.fills[i])] if area else [])
+
+
 def _vertical(pen: Pen, size: Size, chart: Chart, face: Face, rgbs: list[Rgb]) -> list[Region]:
     (width, height), line = size, face.size * 1.5
     base, top, slot = height - line - 4, line + 6, (width - 24) / len(chart.values)
@@ -56,9 +61,10 @@ def _vertical(pen: Pen, size: Size, chart: Chart, face: Face, rgbs: list[Rgb]) -
     regions = []
     for i, (label, value, printed, rgb) in enumerate(zip(chart.labels, chart.values, chart.printed, rgbs, strict=True)):
         middle, tip = 12 + slot * (i + 0.5), base - (base - top) * value / max(chart.values)
-        pen.rectangle((middle - slot * 0.32, tip, middle + slot * 0.32, base), fill=rgb)
-        _write(pen, (middle, tip - face.size * 0.7), printed, face)
-        regions.append(Region(_write(pen, (middle, base + line / 2 + 2), label, face), label))
+        bar = (middle - slot * 0.32, tip, middle + slot * 0.32, base)
+        pen.rectangle(bar, fill=rgb)
+        number = _write(pen, (middle, tip - face.size * 0.7), printed, face)
+        regions += _part(chart, i, _write(pen, (middle, base + line / 2 + 2), label, face), number, bar)
     return regions
 
 
@@ -70,9 +76,10 @@ def _horizontal(pen: Pen, size: Size, chart: Chart, face: Face, rgbs: list[Rgb])
     regions = []
     for i, (label, value, printed, rgb) in enumerate(zip(chart.labels, chart.values, chart.printed, rgbs, strict=True)):
         middle, tip = 10 + slot * (i + 0.5), left + (right - left) * value / max(chart.values)
-        pen.rectangle((left + 1, middle - slot * 0.3, tip, middle + slot * 0.3), fill=rgb)
-        _write(pen, (tip + 6, middle), printed, face, "lm")
-        regions.append(Region(_write(pen, (left - 6, middle), label, face, "rm"), label))
+        bar = (left + 1, middle - slot * 0.3, tip, middle + slot * 0.3)
+        pen.rectangle(bar, fill=rgb)
+        number = _write(pen, (tip + 6, middle), printed, face, "lm")
+        regions += _part(chart, i, _write(pen, (left - 6, middle), label, face, "rm"), number, bar)
     return regions
 
 
@@ -82,16 +89,18 @@ def _pie(pen: Pen, size: Size, chart: Chart, face: Face, rgbs: list[Rgb]) -> lis
     margin = max(face.getlength(label) for label in chart.labels) + 14
     radius = min(width / 2 - margin, height / 2 - 1.8 * face.size - 6)
     centre, start, regions = (width / 2, height / 2), -90.0, []
-    for label, value, printed, rgb in zip(chart.labels, chart.values, chart.printed, rgbs, strict=True):
+    for i, (label, value, printed, rgb) in enumerate(zip(chart.labels, chart.values, chart.printed, rgbs, strict=True)):
         end = start + 360 * value / sum(chart.values)
         box = (centre[0] - radius, centre[1] - radius, centre[0] + radius, centre[1] + radius)
         pen.pieslice(box, start, end, fill=rgb, outline=(255, 255, 255), width=2)
         angle = np.radians((start + end) / 2)
         x = centre[0] + np.cos(angle) * (radius + 8 + abs(np.cos(angle)) * (margin - 14) / 2)
         y = centre[1] + np.sin(angle) * (radius + 8 + abs(np.sin(angle)) * face.size * 1.1)
-        regions.append(Region(_write(pen, (x, y), label, face), label))
+        written = _write(pen, (x, y), label, face)
         inside = (centre[0] + np.cos(angle) * radius * 0.66, centre[1] + np.sin(angle) * radius * 0.66)
-        _write(pen, inside, printed, face, ink=INK if np.dot(rgb, (0.3, 0.59, 0.11)) > 110 else PAPERS[0])
+        number = _write(pen, inside, printed, face, ink=INK if np.dot(rgb, (0.3, 0.59, 0.11)) > 110 else PAPERS[0])
+        x, y = centre[0] + np.cos(angle) * radius * 0.5, centre[1] + np.sin(angle) * radius * 0.5
+        regions += _part(chart, i, written, number, (x - radius / 4, y - radius / 4, x + radius / 4, y + radius / 4))
         start = end
     return regions
 
@@ -108,6 +117,6 @@ def _line(pen: Pen, size: Size, chart: Chart, face: Face, rgbs: list[Rgb]) -> li
     for i, (label, printed, (x, y)) in enumerate(zip(chart.labels, chart.printed, points, strict=True)):
         valley = all(values[j] > values[i] for j in (i - 1, i + 1) if 0 <= j < len(values))
         pen.ellipse((x - 5, y - 5, x + 5, y + 5), fill=rgbs[0])
-        _write(pen, (x, y + face.size * (1.0 if valley else -0.95)), printed, face)
-        regions.append(Region(_write(pen, (x, base + line / 2 + 2), label, face), label))
+        number = _write(pen, (x, y + face.size * (1.0 if valley else -0.95)), printed, face)
+        regions += _part(chart, i, _write(pen, (x, base + line / 2 + 2), label, face), number)
     return regions

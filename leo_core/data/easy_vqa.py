@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from PIL import Image
 
-from leo_core.data.samples import Question, Sample
+from leo_core.data.samples import Question, Region, Sample
 from leo_core.errors import InputError, PartError, PictureError
 from leo_core.files import atomic_path, workspace_in
 from leo_core.part_list import Part
@@ -41,6 +41,8 @@ KINDS = ("shape", "colour", "yesno", "yesno_not")
 """What shape, what colour, is there, is there not: the last two also ask about shapes and colours."""
 SIDE = 256
 """Pixels. The pictures' 64 are brought to four times as many, bicubic: smooth edges, as in the other training pictures."""
+UNLIKE_CORNER = 60.0
+"""Summed difference of the three channels from which on a pixel belongs to the shape."""
 _SHAPES = ("circle", "rectangle", "triangle")
 _DAMAGED = (OSError, zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError, ValueError, TypeError, PictureError)
 
@@ -97,7 +99,18 @@ def _drawn(wheel: Path, split: str, asked: Mapping[int, list[Question]], per_pic
                 raise _damaged(wheel) from None
             picture = picture.resize((SIDE, SIDE), Image.Resampling.BICUBIC)
             chosen = questions if per_picture is None else _even(rng, questions, per_picture, taken)
-            yield Sample(f"easy_vqa-{split}-{number:04d}", picture, tuple(chosen), ())
+            yield Sample(f"easy_vqa-{split}-{number:04d}", picture, tuple(chosen), _regions(picture, questions))
+
+
+def _regions(picture: Image.Image, questions: Sequence[Question]) -> tuple[Region, ...]:
+    """The colour and the shape, as far as a question tells them, at all that is not as the picture's corner: one thing is on each."""
+    pixels = np.asarray(picture, np.float32)
+    rows, columns = (np.abs(pixels - pixels[0, 0]).sum(axis=-1) > UNLIKE_CORNER).nonzero()
+    if not len(rows):
+        return ()
+    box = (float(columns.min()), float(rows.min()), float(columns.max() + 1), float(rows.max() + 1))
+    told = {question.kind: question.answer for question in questions}
+    return tuple(Region(box, told[kind]) for kind in ("colour", "shape") if kind in told)
 
 
 def _even(rng: np.random.Generator, questions: Sequence[Question], most: int, taken: Counter) -> list[Question]:

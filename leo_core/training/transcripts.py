@@ -12,6 +12,7 @@ from leo_core.data.samples import Box, Question
 from leo_core.training.features import StoredSample
 
 SEEN = ("List what you see and where.", "Which things are in the picture, and where are they?", "Describe the picture: what is where?")
+CHARTED = ("Read the chart part by part.", "List the labels with their values.", "What are the labels, values and colours?")
 WRITTEN = ("Read everything on the picture.", "Read all words from top to bottom.", "What is written here? Read it all.")
 MOST = 24
 """Named things that one transcript lists; a page may hold more."""
@@ -19,12 +20,14 @@ KIND, DOMAIN = "transcript", "transcripts"
 
 
 def transcript(sample: StoredSample) -> Question | None:
-    """Things with their number and places, or words in lower case; None for a picture without named regions."""
+    """Things with their number and places, or the parts of a chart, or words in lower case; None for a picture without named regions."""
     if not sample.regions:
         return None
     ordered = reading_order([region.box for region in sample.regions], sample.size[1])
     regions = [sample.regions[i] for i in ordered][:MOST]
     asked = sum(map(ord, sample.name))  # a phrasing for each picture, the same in every pass
+    if sample.name.startswith("charts"):  # as the generator orders them: a label with its value and its colour
+        return Question(CHARTED[asked % len(CHARTED)], " ".join(region.phrase.lower() for region in sample.regions[:MOST]), KIND, DOMAIN)
     if not sample.name.startswith("scenes"):
         return Question(WRITTEN[asked % len(WRITTEN)], " ".join(region.phrase.lower() for region in regions), KIND, DOMAIN)
     numbers = listed([counted(number, name) for name, number in Counter(region.phrase for region in regions).items()])

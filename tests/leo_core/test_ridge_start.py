@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from leo_core.data.samples import Region
 from leo_core.projector import ResidualProjector
 from leo_core.training.features import StoredSample
-from leo_core.training.first_stage import LEAST_SCORE, RIDGE_PENALTY, SHARPNESS, ridge_start
+from leo_core.training.first_stage import DIRECTION_SHARE, LATER_SHARE, LEAST_SCORE, PLACE_SHARE, RIDGE_PENALTY, SHARPNESS, name_embedding, ridge_start
 from leo_core.training.ridge import named_cells, ridge, scores_of_names
 
 WIDTH, TEXT, GRID = 24, 16, (2, 3)
@@ -96,3 +96,26 @@ def test_one_name_alone_leaves_nothing_to_tell_apart_and_no_number_breaks(parts)
     ridge_start(model, processor, store)
     assert all(value.isfinite().all() for value in model.projector.state_dict().values())
     assert not model.projector.mlp[2].weight.any()
+
+
+def test_a_name_of_several_pieces_tells_their_order():
+    pieces = torch.randn(3, TEXT, generator=torch.Generator().manual_seed(2))
+    weights = [1.0, LATER_SHARE, LATER_SHARE**2]
+    by_hand = sum(weight * piece for weight, piece in zip(weights, pieces, strict=True)) / sum(weights)
+    assert_close(name_embedding(pieces), by_hand)
+    assert_close(name_embedding(pieces[:1]), pieces[0])
+    assert (name_embedding(pieces) - name_embedding(pieces.flip(0))).norm() > 0.1
+
+
+def test_positions_say_their_place_and_how_far_from_the_middle_it_is(parts):
+    model, processor, store, embedding = parts
+    ridge_start(model, processor, store)
+    word = lambda name: embedding.weight.detach()[(NAMES + PLACES).index(name)]  # noqa: E731
+    rows = [["top left", "top", "top right"], ["bottom left", "bottom", "bottom right"]]
+    expected = []
+    for y, row in zip((-0.25, 0.25), rows, strict=True):
+        for x, name in zip((-1 / 3, 0.0, 1 / 3), row, strict=True):
+            place = name_embedding(torch.stack([word(piece) for piece in name.split()]))
+            expected.append(PLACE_SHARE * place + DIRECTION_SHARE * (x * (word("right") - word("left")) + y * (word("bottom") - word("top"))))
+    expected = torch.stack(expected)
+    assert_close(model.projector.positions.detach(), expected - expected.mean(dim=0), atol=1e-5, rtol=1e-5)

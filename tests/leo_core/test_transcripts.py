@@ -27,6 +27,11 @@ def test_words_are_told_in_lower_case_row_by_row():
     assert transcript(words).answer == "hungry match 512"
 
 
+def test_a_chart_is_told_part_by_part_as_the_generator_orders_it():
+    parts = [((10, 90, 30, 99), "Jan"), ((10, 5, 30, 15), "37"), ((10, 20, 30, 88), "red"), ((60, 90, 80, 99), "Feb"), ((60, 50, 80, 60), "8")]
+    assert transcript(sample("charts-1-000003", *parts)).answer == "jan 37 red feb 8"
+
+
 def test_a_picture_without_regions_has_no_transcript_and_a_long_page_a_bounded_one():
     assert transcript(sample("easy_vqa-train-0001")) is None
     page = sample("documents-1-000002", *[((10, 10 * i, 60, 10 * i + 5), f"w{i}") for i in range(40)], size=(200, 400))

@@ -13,11 +13,14 @@ from PIL import Image
 
 from leo_core.data import easy_vqa
 from leo_core.data.easy_vqa import KINDS, PART, SIDE, fetch, samples
+from leo_core.data.samples import Question, Region
 from leo_core.errors import InputError, PartError
 from leo_core.files import cache_folder
 
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "teal": (0, 128, 128)}
 SHAPES = ("circle", "rectangle", "triangle")
+THING = (22, 26, 46, 40)
+"""Where it lies on each picture of 64 x 64 pixels."""
 PICTURES = {"train": 40, "test": 12}
 
 
@@ -46,7 +49,8 @@ def package():
         for split, count in PICTURES.items():
             archive.writestr(f"easy_vqa/data/{split}/questions.json", json.dumps([t for i in range(count) for t in triples(split, i)]))
             for number in range(count):
-                picture = Image.new("RGB", (64, 64), COLOURS[things(split, number)[0]])
+                picture = Image.new("RGB", (64, 64), (240, 240, 240))
+                picture.paste(COLOURS[things(split, number)[0]], THING)
                 png = io.BytesIO()
                 picture.save(png, "PNG")
                 archive.writestr(f"easy_vqa/data/{split}/images/{number}.png", png.getvalue())
@@ -115,8 +119,10 @@ def test_every_picture_comes_once_with_its_own_questions(folder, split):
     numbers = [int(sample.name.rsplit("-", 1)[1]) for sample in drawn]
     assert sorted(numbers) == list(range(PICTURES[split])) != numbers
     for sample, number in zip(drawn, numbers, strict=True):
-        colour, _ = things(split, number)
-        assert sample.name == f"easy_vqa-{split}-{number:04d}" and sample.regions == ()
+        colour, shape = things(split, number)
+        assert sample.name == f"easy_vqa-{split}-{number:04d}" and [region.phrase for region in sample.regions] == [colour, shape]
+        for region in sample.regions:
+            assert np.abs(np.array(region.box) - SIDE / 64 * np.array(THING)).max() <= 4  # enlarged edges are soft
         assert sample.picture.mode == "RGB" and sample.picture.size == (SIDE, SIDE) and sample.picture.getpixel((128, 128)) == COLOURS[colour]
         assert [[q.text, q.answer, number] for q in sample.questions] == triples(split, number)
         assert {q.domain for q in sample.questions} == {"easy_vqa"}
@@ -206,3 +212,11 @@ def test_the_real_package_has_its_pictures_and_questions_and_chosen_ones_leave_l
         colour = next((q.answer for q in sample.questions if q.text == "what color is the shape?"), None)
         if colour in shade:
             assert (np.asarray(sample.picture) == shade[colour]).all(axis=2).mean() > 0.01
+
+
+def test_what_no_question_tells_is_not_named_and_an_empty_picture_names_nothing():
+    shape = [Question("what shape is present?", "circle", "shape", "easy_vqa")]
+    picture = Image.new("RGB", (SIDE, SIDE), "white")
+    assert easy_vqa._regions(picture, shape) == ()
+    picture.paste((0, 0, 0), (10, 20, 60, 50))
+    assert easy_vqa._regions(picture, shape) == (Region((10.0, 20.0, 60.0, 50.0), "circle"),)
