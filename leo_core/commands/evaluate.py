@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         if options.beside:
             report["beside"][name] = _beside(options.beside / f"{name}.jsonl", graded)
         if name == "new_scenes" and options.experts:
-            report["experts"] = _experts(model, processor, store, graded)
+            report["experts"] = _experts(model, processor, store, graded, out)
         with atomic_path(out / f"{name}.md") as temporary:
             temporary.write_text(markdown(rows))
         print(f"{name}\n{markdown(rows)}")
@@ -93,16 +93,22 @@ def _graded(name: str, model, processor, store, pairs: list, out: Path) -> list:
     return graded
 
 
-def _experts(model, processor, store, graded: list) -> list[dict]:
-    """What each vision expert earns on the questions of `graded`."""
+def _experts(model, processor, store, graded: list, out: Path) -> list[dict]:
+    """What each vision expert earns on the questions of `graded`; an expert whose answers are in `out` is not left out again."""
+    from leo_core.files import atomic_path
     from leo_core.training.variants import answers_without, variant
 
     rows = []
     for expert in model.vision_experts:
-        right = []
-        for some in answers_without(model, processor, store, graded, expert):
-            right += some
-            print(f"without {expert}: {len(right)} of {len(graded)} questions   ", end="\r", file=sys.stderr)
+        path = out / f"without_{expert}.json"
+        right = json.loads(path.read_text()) if path.exists() else []
+        if len(right) != len(graded):
+            right = []
+            for some in answers_without(model, processor, store, graded, expert):
+                right += some
+                print(f"without {expert}: {len(right)} of {len(graded)} questions   ", end="\r", file=sys.stderr)
+            with atomic_path(path) as temporary:
+                temporary.write_text(json.dumps(right) + "\n")
         rows += [asdict(one) for one in variant(expert, graded, right)]
     print(file=sys.stderr)
     return rows

@@ -43,7 +43,7 @@ SETS = (
     PictureSet("new_names", 997, 250, held_out=True, scenes_only=True),
     PictureSet("train", 1, 9000),
     PictureSet("easy_vqa_test", 0, 200, easy_vqa="test"),
-    PictureSet("easy_vqa_train", 0, 600, easy_vqa="train", questions=3),
+    PictureSet("easy_vqa_train", 0, 1500, easy_vqa="train", questions=3),
 )
 
 LAB_NAMES = (

@@ -121,3 +121,16 @@ def test_the_card_tells_what_the_reduction_costs_and_what_an_expert_earns():
     assert "| new_scenes | all | 8 | 80% | 60% | 75% | -20 [-30, -10] |" in reduction({"new_scenes": [row]})
     assert "| objects | -20 [-30, -10] |" in earned([row]) and "Questions: all 8." in earned([row])
     assert "--beside" in reduction({}) and "Not measured" in earned([])
+
+
+def test_what_an_expert_earns_is_computed_once_and_read_afterwards(graded, tmp_path):
+    from leo_core.commands.evaluate import _experts
+
+    model, processor, store, _, whole = graded
+    rows = _experts(model, processor, store, whole, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["without_coarse.json", "without_fine.json"]
+    assert {row["name"] for row in rows} == {"fine", "coarse"} and rows[0]["n"] == QUESTIONS
+    names = type("Named", (), {"vision_experts": ["fine", "coarse"]})
+    assert _experts(names, None, None, whole, tmp_path) == rows  # nothing to compute: no model is touched
+    shorter = _experts(model, processor, store, whole[:6], tmp_path)  # other questions: done again
+    assert shorter[0]["n"] == 6
