@@ -33,7 +33,7 @@ FREE_CELLS = 4
 
 
 def named_cells(store: FeatureStore, reducer: nn.Module, most: int = 6000, background: bool = False) -> tuple[Float[Tensor, "rows d"], list[str]]:
-    """(joined reduced tokens, name) of every output cell whose centre lies in a named region.
+    """(joined reduced tokens, name) of the output cells that show a named region (see `named_tokens`).
 
     reducer: one whose output tokens sit on a regular grid (KeepAll). background: also some cells that lie in no region, named by
     their colour where a question tells it; without them the fit has no use for colours and drops them. Raises InputError where
@@ -67,13 +67,23 @@ def scores_of_names(inputs: Float[Tensor, "rows d"], names: Sequence[str], most:
 
 
 def named_tokens(sample: StoredSample, grid: tuple[int, int]) -> dict[str, Bool[Tensor, "v"]]:
-    """For each name on the picture the cells of a regular grid whose centres lie in its regions; names without a cell are left out."""
+    """For each name on the picture the cells of a regular grid whose centres lie in its regions; for a region that is too small
+    for that, as two of three labels of charts are, the cell that holds its centre."""
     cells, size, found = grid_boxes(*grid), torch.tensor([*sample.size, *sample.size]), {}
     for region in sample.regions:
-        inside = centred_in(cells, torch.tensor([region.box]) / size)
-        if inside.any():
-            found[region.phrase] = found.get(region.phrase, torch.zeros_like(inside)) | inside
+        box = torch.tensor([region.box]) / size
+        inside = centred_in(cells, box)
+        if not inside.any():
+            inside[holding((box[0, :2] + box[0, 2:]) / 2, grid)] = True
+        found[region.phrase] = found.get(region.phrase, torch.zeros_like(inside)) | inside
     return found
+
+
+def holding(point: Float[Tensor, "2"], grid: tuple[int, int]) -> int:
+    """Number of the cell in which a point (x, y in 0..1) lies."""
+    rows, columns = grid
+    column, row = (min(count - 1, max(0, int(at * count))) for at, count in zip(point.tolist(), (columns, rows), strict=True))
+    return row * columns + column
 
 
 def background_tokens(sample: StoredSample, grid: tuple[int, int]) -> dict[str, Bool[Tensor, "v"]]:

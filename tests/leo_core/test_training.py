@@ -200,15 +200,15 @@ def test_a_parameter_that_no_loss_reaches_does_not_stop_a_resumption(tmp_path):
     assert torch.equal(second.idle, torch.ones(2))
 
 
-def test_a_name_takes_the_cells_whose_centres_it_covers_and_a_speck_none():
+def test_a_name_takes_the_cells_whose_centres_it_covers_and_a_small_one_the_cell_it_lies_in():
     from leo_core.data.samples import Region
     from leo_core.training.features import StoredSample
     from leo_core.training.ridge import named_tokens
 
-    boxes = {"lion": [(0, 0, 100, 100), (200, 0, 300, 40)], "dog": [(250, 60, 300, 90)], "speck": [(1, 1, 3, 3)]}
+    boxes = {"lion": [(0, 0, 100, 100), (200, 0, 300, 40)], "dog": [(250, 60, 300, 90)], "speck": [(1, 1, 3, 3)], "edge": [(290, 96, 310, 104)]}
     regions = tuple(Region(tuple(map(float, box)), name) for name, several in boxes.items() for box in several)
     found = named_tokens(StoredSample("scenes-1", (300, 100), (), regions), (2, 3))  # centres at x = 50, 150, 250 and y = 25, 75
-    assert {name: cells.nonzero().flatten().tolist() for name, cells in found.items()} == {"lion": [0, 2, 3], "dog": [5]}
+    assert {name: cells.nonzero().flatten().tolist() for name, cells in found.items()} == {"lion": [0, 2, 3], "dog": [5], "speck": [0], "edge": [5]}
 
 
 def test_a_background_is_some_cells_that_no_region_covers_and_only_where_its_colour_is_told():
