@@ -71,7 +71,7 @@ def embedded_config(text_config=None, reducer: ReducerConfig = COTR, mmoe: MMoEC
         experts=embedded_experts(),
         reducer=reducer,
         mmoe=mmoe if mmoe is not None else MMoEConfig(),
-        projector=ProjectorConfig(kind="residual", hidden=1024),
+        projector=ProjectorConfig(kind="residual", hidden=2048),
         expert_dropout=0.1,
         decoder_source={"part": "smollm2"},
     )

@@ -17,7 +17,7 @@ class MlpProjector(nn.Sequential):
 class ResidualProjector(nn.Module):
     """A linear map plus an MLP that is silent at first, and one learned position vector per visual token.
 
-    Departs from the paper's MLP so that it can start in closed form (`leo_core.training.first_stage.ridge_start`): a random
+    Departs from the paper's MLP so that it can start in closed form (`leo_core.training.closed_form.ridge_start`): a random
     start does not learn in the minutes that two processor cores allow.
     """
 

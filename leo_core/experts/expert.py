@@ -44,6 +44,10 @@ class VisionExpert(nn.Module):
         """Features of each picture, before standardising; one row per token of its geometry."""
         raise InputError(f"{type(self).__name__} does not say how it encodes a picture.")
 
+    def written(self, text: str) -> Float[Tensor, "d"] | None:
+        """Standardised feature of a token on which `text` is written, zero where the text does not decide it; None: this expert does not read."""
+        return None
+
     @torch.no_grad()
     def forward(self, prepared: Sequence[Prepared]) -> list[Float[Tensor, "n d"]]:
         """Standardised features, one (n, d) tensor per picture on the device of the buffers. Frozen: no gradient."""

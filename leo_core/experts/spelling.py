@@ -85,6 +85,18 @@ def word_vector(word: Word, height: float, strip: int, strips: int, place: float
     return np.concatenate([slots.reshape(-1), np.array(extra, dtype=np.float32)])
 
 
+def spelled_as(text: str) -> Float[np.ndarray, "width"]:
+    """The vector of a word that is read as `text`; nan where the text does not decide it (capitals, height, place)."""
+    vector = np.full(WIDTH, np.nan, dtype=np.float32)
+    slots = vector[: SLOTS * CODE].reshape(SLOTS, CODE)  # a view
+    slots[:, :-1] = 0
+    for slot, character in zip(slots, text.lower(), strict=False):
+        place = ALPHABET.find(character)
+        slot[place if place >= 0 else len(ALPHABET)] = 1
+    vector[SLOTS * CODE], vector[-1] = len(text) / SLOTS, 0
+    return vector
+
+
 @dataclass(frozen=True)
 class Spelled:
     """A word's vector read back: its first characters in lower case, and the number and height of its strip."""

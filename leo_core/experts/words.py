@@ -12,7 +12,7 @@ from torch import Tensor
 from leo_core.experts.expert import MAX_TOKENS, Prepared, VisionExpert
 from leo_core.experts.onnx_graph import OnnxGraph
 from leo_core.experts.pixels import PixelSettings, normalise, to_pixels
-from leo_core.experts.spelling import WIDTH, Spelling, Word, nothing_vector, word_vector
+from leo_core.experts.spelling import WIDTH, Spelling, Word, nothing_vector, spelled_as, word_vector
 from leo_core.experts.strips import MOST_STRIPS, cut_strip, part_of_strip, strip_columns
 from leo_core.experts.text_boxes import text_boxes
 from leo_core.geometry import polygon_geometry, rectangles
@@ -77,3 +77,7 @@ class WordExpert(VisionExpert):
 
     def raw_features(self, prepared: Sequence[Prepared]) -> list[Float[Tensor, "n d"]]:
         return [one.pixels[0].cpu() for one in prepared]
+
+    def written(self, text: str) -> Float[Tensor, "d"]:
+        feature = (torch.from_numpy(spelled_as(text)).to(self.mean) - self.mean) / self.std
+        return torch.where(feature.isnan(), torch.zeros_like(feature), feature)

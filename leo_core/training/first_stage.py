@@ -1,80 +1,21 @@
 """Stage 1: the projector alone, with all tokens and a frozen decoder; in closed form, or trained from a cold start."""
 
-from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from jaxtyping import Float
-from torch import Tensor
 
 from leo_core.config import LeoConfig
 from leo_core.experts.expert import VisionExperts
 from leo_core.files import atomic_path
 from leo_core.model import LeoMini
-from leo_core.position import grid_boxes
 from leo_core.processor import LeoProcessor
-from leo_core.projector import MlpProjector
 from leo_core.training.batches import by_domain, packed_batch, packed_loss, some_questions
+from leo_core.training.closed_form import ridge_start
 from leo_core.training.features import FeatureStore
 from leo_core.training.loop import Report, train_stage
-from leo_core.training.ridge import named_cells, ridge, scores_of_names
 from leo_core.training.stages import Stage, pictures_of, told_share
-from leo_core.training.transcripts import place, transcript
-
-RIDGE_PENALTY = 300.0
-NAMED_UNITS, SHARPNESS, LEAST_SCORE = 640, 8.0, 0.1
-"""Hidden units for names; how steep they are; the score of a name below which its unit is nearly silent. A linear map says a
-mixture of all names that look alike: of 4,845 cells of unseen scenes 52 % had the right name nearest, 64 % behind such units."""
-
-PLACE_SHARE, DIRECTION_SHARE = 0.5, 0.5
-"""In a visual token that also carries a thing's name: of its place's name, which is one of nine, and of "right" less "left" and
-"bottom" less "top", which grow with the distance from the middle: what is left of what, within a place too."""
-
-LATER_SHARE = 0.7
-"""Of each further piece of a name beside the one before it: a plain mean would say the same of 37 and of 73."""
-
-
-def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore) -> None:
-    """The projector onto token embeddings: of the names of what the tokens show (`name_embedding`), and of their places.
-
-    A first layer of the MLP scores the most frequent names, its activation drops low scores, and its second layer says their
-    embeddings; the linear part is fitted to what that leaves, which is all there is for rare names.
-    """
-    embedding = model.get_input_embeddings().weight.detach()
-    named = cache(lambda phrase: name_embedding(embedding[processor.plain_ids(" " + phrase.lower())]))
-    projector = model.projector
-    inputs, names = named_cells(store, model.reducer, background=True)
-    targets = torch.stack([named(name) for name in names])
-    boxes = grid_boxes(*model.reducer.grid)
-    places = PLACE_SHARE * torch.stack([named(place(tuple(box), (1, 1))) for box in boxes.tolist()])
-    across, down = named("right") - named("left"), named("bottom") - named("top")
-    centres = (boxes[:, :2] + boxes[:, 2:]) / 2 - 0.5
-    places += DIRECTION_SHARE * centres @ torch.stack([across, down])
-    with torch.no_grad():
-        _start_names(projector.mlp, inputs, names, targets, named)
-        weight, bias = ridge(inputs, targets - projector.mlp(inputs), RIDGE_PENALTY)
-        projector.linear.weight.copy_(weight)
-        projector.linear.bias.copy_(bias)
-        projector.positions.copy_(places - places.mean(dim=0))
-
-
-def name_embedding(pieces: Float[Tensor, "pieces d"]) -> Float[Tensor, "d"]:
-    """The weighted mean of the embeddings of a name's pieces, of which the first weighs most."""
-    weights = LATER_SHARE ** torch.arange(len(pieces)).to(pieces)
-    return weights @ pieces / weights.sum()
-
-
-def _start_names(mlp: MlpProjector, inputs: Tensor, names: Sequence[str], targets: Tensor, named: Callable[[str], Tensor]) -> None:
-    """One hidden unit for each of the most frequent names; the other units stay as they are: silent."""
-    known, weight, bias = scores_of_names(inputs, names, min(NAMED_UNITS, 3 * mlp[0].out_features // 4), RIDGE_PENALTY)
-    said = torch.stack([named(name) for name in known])
-    mlp[0].weight[: len(known)] = SHARPNESS * weight
-    mlp[0].bias[: len(known)] = SHARPNESS * (bias - LEAST_SCORE)
-    mlp[2].weight[:, : len(known)] = (said - said.mean(dim=0)).T
-    out, wanted = mlp(inputs), targets - targets.mean(dim=0)
-    mlp[2].weight[:, : len(known)] *= (out * wanted).sum() / out.square().sum().clamp(min=1e-12)  # the length that fits best
+from leo_core.training.transcripts import transcript
 
 
 def stage_1(

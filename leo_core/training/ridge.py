@@ -55,9 +55,12 @@ def named_cells(store: FeatureStore, reducer: nn.Module, most: int = 6000, backg
     return torch.cat(inputs), names
 
 
-def scores_of_names(inputs: Float[Tensor, "rows d"], names: Sequence[str], most: int, penalty: float) -> tuple[list[str], Tensor, Tensor]:
-    """The (at most `most`) names with most rows, and a ridge regression (weight (k, d), bias (k)) onto which of them a row shows."""
-    known = [name for name, _ in Counter(names).most_common(most)]
+def scores_of_names(inputs: Float[Tensor, "rows d"], names: Sequence[str | None], most: int, penalty: float) -> tuple[list[str], Tensor, Tensor]:
+    """The (at most `most`) names with most rows, and a ridge regression (weight (k, d), bias (k)) onto which of them a row shows.
+
+    None: a row that shows none of the names that count.
+    """
+    known = [name for name, _ in Counter(name for name in names if name is not None).most_common(most)]
     number = {name: i for i, name in enumerate(known)}
     shown = torch.zeros(len(names), len(known))
     for row, name in enumerate(names):

@@ -41,7 +41,7 @@ PROJECTOR_RATES = {"projector.linear.*": 2e-5, "projector.mlp.*": 1e-4, "project
 long as the decoder's own, and the thing's name nearest in 16 of 157 cases where it had been in 112. The decoder then
 ignored the picture for 370 steps; with these rates it names half of the things at step 90."""
 
-STAGE_2 = Stage("stage2", {**PROJECTOR_RATES, "decoder.*lora_*": 6e-4}, steps=900, batch=60, packed=5, told=0.7, precision="bfloat16")
+STAGE_2 = Stage("stage2", {**PROJECTOR_RATES, "decoder.*lora_*": 6e-4}, steps=1100, batch=60, packed=5, told=0.7, precision="bfloat16")
 """All tokens, decoder through one LoRA on all its linear layers (merged afterwards), projector from the ridge start."""
 
 STAGE_3 = Stage(

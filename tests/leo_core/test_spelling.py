@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from leo_core.experts.spelling import ALPHABET, CODE, SLOTS, WIDTH, Spelling, nothing_vector, spelled, word_vector
+from leo_core.experts.spelling import ALPHABET, CODE, SLOTS, WIDTH, Spelling, nothing_vector, spelled, spelled_as, word_vector
 
 CHARACTERS = ["a", "b", "C", "7", "$", ".", "é"]
 BLANK, SPACE = 0, len(CHARACTERS) + 1
@@ -51,3 +51,15 @@ def test_a_vector_spells_its_word(text):
 
 def test_nothing_reads_as_nothing():
     assert spelled(nothing_vector()).text == "" and nothing_vector()[-1] == 1
+
+
+@pytest.mark.parametrize("text", ["a", "cab", "b7$.a", "é", "abcabcabcabcabc"])
+def test_a_spelled_text_is_what_a_sure_recogniser_delivers(text):
+    spelling = Spelling(CHARACTERS)
+    classes = [index for character in text for index in (0, 1 + [one.lower() for one in CHARACTERS].index(character))]
+    (word,) = spelling.words(columns(*classes, sure=1.0))
+    read, told = word_vector(word, 0.2, 1, 3, 0.5), spelled_as(text.upper())
+    known = ~np.isnan(told)
+    assert np.allclose(told[known], read[known])
+    assert known.sum() == SLOTS * (CODE - 1) + 2, "all but capitals, height and place"
+    assert spelled(np.nan_to_num(told)).text == text.replace("é", "?")[:SLOTS]

@@ -196,3 +196,16 @@ def test_parts_of_a_strip_tile_it(degrees):
     assert parts[0][[0, 3]] == pytest.approx(box[[0, 3]]) and parts[-1][[1, 2]] == pytest.approx(box[[1, 2]])
     for left, right in zip(parts[:-1], parts[1:], strict=True):
         assert left[[1, 2]] == pytest.approx(right[[0, 3]])
+
+
+def test_what_is_written_is_standardised_as_what_is_read_and_only_as_far_as_the_text_decides():
+    from leo_core.experts.spelling import spelled_as
+    from leo_core.experts.expert import VisionExpert
+
+    reader, rng = expert(), torch.Generator().manual_seed(0)
+    reader.mean.copy_(torch.rand(reader.width, generator=rng))
+    reader.std.copy_(0.5 + torch.rand(reader.width, generator=rng))
+    raw = torch.from_numpy(spelled_as("cab"))
+    known, found = ~raw.isnan(), reader.written("cab")
+    assert torch.allclose(found[known], ((raw - reader.mean) / reader.std)[known]) and not found[~known].any()
+    assert VisionExpert("eyes", "drawings", 4).written("cab") is None
