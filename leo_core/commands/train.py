@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--start", choices=["ridge", "cold"], default="ridge", help="stage 1 in closed form, or trained from a random projector")
     parser.add_argument("--steps1", type=int, default=300, metavar="N", help="steps of a cold stage 1 (default: 300); ridge needs none")
     parser.add_argument("--steps2", type=int, default=1100, metavar="N", help="steps of stage 2 (default: 1100)")
-    parser.add_argument("--steps3", type=int, default=300, metavar="N", help="steps of stage 3 (default: 300)")
+    parser.add_argument("--steps3", type=int, default=900, metavar="N", help="steps of stage 3 (default: 900)")
     parser.add_argument("--cache", default=os.environ.get("LEO_CACHE"), help="folder for parts and converted weights")
 
 

@@ -47,7 +47,7 @@ STAGE_2 = Stage("stage2", {**PROJECTOR_RATES, "decoder.*lora_*": 6e-4}, steps=11
 STAGE_3 = Stage(
     "stage3",
     {**PROJECTOR_RATES, "reducer.*": 1e-4, "decoder.*.lora_a.*": 6e-4, "decoder.*.lora_b.*": 6e-4, "decoder.*.router.*": 6e-4},
-    steps=300, batch=32, expert_dropout=0.1, precision="bfloat16",
+    steps=900, batch=32, expert_dropout=0.1, precision="bfloat16",
 )  # fmt: skip
 """Token reduction: CoTR, MMoE and projector; decoder and experts frozen (the paper's third stage)."""
 
