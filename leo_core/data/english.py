@@ -1,5 +1,6 @@
 """The little English the questions need: articles, plurals, small numbers in words, "a dog and a cat"."""
 
+import re
 from collections.abc import Sequence
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six")
@@ -26,7 +27,7 @@ def plural(name: str) -> str:
         last = IRREGULAR[last]
     elif last.endswith(("s", "x", "z", "ch", "sh")):
         last += "es"
-    elif last.endswith("y") and last[-2] not in "aeiou":
+    elif last.endswith("y") and last[-2:-1] not in "aeiou":
         last = last[:-1] + "ies"
     else:
         last += "s"
@@ -42,3 +43,9 @@ def listed(phrases: Sequence[str]) -> str:
     """`a dog`, `a dog and a cat`, `a dog, a cat and a car`."""
     *before, last = phrases
     return f"{', '.join(before)} and {last}" if before else last
+
+
+def mentions(text: str, name: str) -> bool:
+    """Does the text name it, alone or in the plural, as words of its own? One letter counts only as it is written: "A" is not "a"."""
+    folded, name = (text, name) if len(name) == 1 else (text.lower(), name.lower())
+    return any(re.search(rf"(?<!\w){re.escape(form)}(?!\w)", folded) for form in (name, plural(name)))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from leo_core.data.english import mentions
 from leo_core.model import LeoMini
 from leo_core.position import centred_in
 from leo_core.processor import LeoProcessor
@@ -35,7 +36,7 @@ def question_mass(model: LeoMini, processor: LeoProcessor, store: FeatureStore, 
         if len(named) >= most:
             break
         things = {region.phrase: region.box for region in sample.regions if sum(r.phrase == region.phrase for r in sample.regions) == 1}
-        asks = {phrase: [phrase.lower() in question.text.lower() for question in sample.questions] for phrase in things}
+        asks = {phrase: [mentions(question.text, phrase) for question in sample.questions] for phrase in things}
         asks = {phrase: flags for phrase, flags in asks.items() if any(flags) and not all(flags)}
         if not asks:
             continue

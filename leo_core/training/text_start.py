@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from leo_core.cotr import CoTR, pooled
+from leo_core.data.english import mentions
 from leo_core.data.samples import Box, Question
 from leo_core.data.scenes import CORNERS, corner_name
 from leo_core.model import LeoMini
@@ -61,7 +62,7 @@ def start_text(model: LeoMini, processor: LeoProcessor, store: FeatureStore, mos
 def named_boxes(sample: StoredSample, question: Question) -> list[Box]:
     """Boxes of the things whose name stands in the question; of the corner that it names where it names no thing."""
     text = question.text.lower()
-    boxes = [region.box for region in sample.regions if region.phrase.lower() in text]
+    boxes = [region.box for region in sample.regions if mentions(question.text, region.phrase)]
     if boxes or question.kind != "corner":
         return boxes
     width, height = sample.size

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from leo_core.data import Icons, fetch_packs, packs
-from leo_core.data.english import counted, listed, plural, with_article
+from leo_core.data.english import counted, listed, mentions, plural, with_article
 from leo_core.data.icons import OBJECTS, read_objects
 from leo_core.data.kin import akin
 from leo_core.errors import InputError, PartError
@@ -81,3 +81,15 @@ def test_kin_are_symmetric_known_and_found_by_name():
     assert listed_names <= names
     assert akin("duck", "bird") and akin("bird", "duck") and akin("polar bear", "bear") and akin("bear", "polar bear")
     assert not akin("duck", "owl") and not akin("butterfly", "fly")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "named"),
+    [
+        ("How many maple leaves are there?", "maple leaf", True), ("Is the Apple red?", "apple", True), ("Is a pineapple there?", "apple", False),
+        ("What is the value of A?", "A", True), ("Is there a cat?", "A", False), ("How much is 12?", "1", False), ("Is it $3.49?", "$3.49", True),
+        ("Is it catlike?", "cat", False), ("Which y is it?", "x y", False),
+    ],
+)  # fmt: skip
+def test_a_text_mentions_a_name_as_words_of_its_own_alone_or_in_the_plural(text, name, named):
+    assert mentions(text, name) == named
