@@ -122,8 +122,8 @@ def _start_units(mlp: MlpProjector, groups: Sequence[Units], named: Callable[[st
     """Each unit says its name; each group speaks as loudly as fits best. The other units stay as they are: silent."""
     said, spoken, start = [], [], 0
     for units in groups:
-        mean_free = torch.stack([named(name) for name in units.names])
-        said.append(mean_free - mean_free.mean(dim=0))
+        embeddings = torch.stack([named(name) for name in units.names])
+        said.append(embeddings - embeddings.mean(dim=0))
         spoken.append((units(inputs) @ said[-1]).flatten())
     wanted = (targets - targets.mean(dim=0)).flatten()
     gram = torch.tensor([[float(one @ other) for other in spoken] for one in spoken], dtype=torch.float64)
