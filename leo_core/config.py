@@ -151,7 +151,10 @@ class LeoConfig(PreTrainedConfig):
         self.decoder_source = decoder_source
         self.expert_widths = list(expert_widths)
         self.expert_dropout = expert_dropout
+        attention = getattr(text_config, "_attn_implementation", None)
         super().__init__(**kwargs)
+        if attention is not None:  # the base class resets it, and a decoder that shares this config would lose its causal mask
+            text_config._attn_implementation = attention
 
     @property
     def reducer_config(self) -> ReducerConfig:

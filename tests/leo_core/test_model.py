@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
 
-from leo_core.config import MMoEConfig, ProjectorConfig, ReducerConfig
+from leo_core.config import LeoConfig, MMoEConfig, ProjectorConfig, ReducerConfig
 from leo_core.errors import InputError
 from leo_core.mmoe import mmoe_layers
 from leo_core.routing import RoutingContext, balance_loss, current_context, routing_context
@@ -199,6 +199,15 @@ def test_without_mmoe_and_pictures_it_is_the_plain_decoder(make_leo, make_decode
     theirs = make_decoder("qwen2")(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
     where = inputs["attention_mask"].bool()
     assert_close(model(**inputs).logits[where], theirs[where], atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_a_configuration_made_around_a_finished_decoder_leaves_its_attention_alone(make_decoder):
+    decoder, ids = make_decoder(), torch.arange(12).reshape(2, 6)
+    before = decoder(ids).logits
+    LeoConfig(text_config=decoder.config)
+    assert decoder.config._attn_implementation is not None
+    assert torch.equal(decoder(ids).logits, before)
 
 
 @pytest.mark.parametrize("projector", ["mlp", "residual"])
