@@ -81,7 +81,7 @@ It has seen none. Ten questions about pictures of scikit-image and scikit-learn,
 
 
 STAGES = (
-    "Projector in closed form: hidden units that score the most frequent names (and colours of backgrounds) and say their token embeddings, a ridge regression onto what they leave; positions start as their places' names and directions.",
+    "Projector in closed form: hidden units that read the most frequent words, made from how each is spelled; units that score the most frequent names of things (and colours of backgrounds), from a ridge regression; each says its name's token embedding, and a second regression fits what they leave. Positions start as their places' names, directions and a code of row and column.",
     f"All 64 tokens, one LoRA on the decoder, up to {STAGE_2.packed} questions of each picture; transcripts of pictures fade out over the first {STAGE_2.told:.0%} of the steps.",
     "CoTR, MMoE and projector with the decoder frozen. CoTR's TEXT term starts from a ridge regression of questions onto the tokens of what they name.",
 )
