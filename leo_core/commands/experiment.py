@@ -9,13 +9,13 @@ from pathlib import Path
 from leo_core.commands.ready import quiet_libraries, use_cache
 
 GRIDS = ("reducers", "budget", "mmoe", "terms", "experts", "stages", "length")
-OTHERS = ("all", "embedded", "readme", "lab")
+OTHERS = ("all", "embedded", "starts", "readme", "lab")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name", choices=[*GRIDS, *OTHERS], nargs="+", metavar="NAME",
-        help=f"{', '.join(GRIDS)} or all: run these grids; embedded: the four comparisons at embedded size; readme: write the tables and the readings; lab: build the lab",
+        help=f"{', '.join(GRIDS)} or all: run these grids; embedded: the comparisons at embedded size; starts: the closed-form starts, before training; readme: write the tables and the readings; lab: build the lab",
     )  # fmt: skip
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default: 3)")
     parser.add_argument("--only", metavar="PATTERN", help="configurations whose name fits, for example 'router*'")
@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", action="store_true", help="write GRID.md from the files; run nothing")
     parser.add_argument("--results", type=Path, help="folder of the results (default: assets/results)")
     parser.add_argument("--folder", type=Path, default=Path("runs/lab"), help="lab only: where raw features are kept (default: runs/lab)")
-    parser.add_argument("--run", type=Path, default=Path("runs/embedded"), help="embedded only: folder of a trained run (default: runs/embedded)")
-    parser.add_argument("--questions", type=int, default=500, metavar="N", help="embedded only: test questions (default: 500)")
+    parser.add_argument("--run", type=Path, default=Path("runs/embedded"), help="embedded and starts: folder of a trained run (default: runs/embedded)")
+    parser.add_argument("--questions", type=int, default=500, metavar="N", help="embedded and starts: test questions (default: 500)")
     parser.add_argument("--cache", default=os.environ.get("LEO_CACHE"), help="folder for parts and converted weights")
 
 
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
 
     quiet_libraries()
     use_cache(options)
-    special = {"embedded": _embedded, "readme": _readme, "lab": _lab}
+    special = {"embedded": _embedded, "starts": _starts, "readme": _readme, "lab": _lab}
     if set(options.name) & set(special):
         if len(options.name) > 1:
             raise InputError(f"'{options.name[0]}' and '{options.name[1]}' cannot be asked for together: one of them at a time.")
@@ -128,4 +128,13 @@ def _embedded(options: argparse.Namespace) -> int:
 
     for text in run_embedded(options.run, _folder(options), options.steps, options.questions, options.only):
         _line(text, last=True)
+    return 0
+
+
+def _starts(options: argparse.Namespace) -> int:
+    from leo_core.experiments.starts_run import run_starts
+
+    for name in run_starts(options.run, _folder(options), options.questions):
+        _line(f"{name}: measured", last=True)
+    print(f"Written: {_folder(options) / 'starts.md'}")
     return 0

@@ -1,6 +1,5 @@
 """The comparisons that matter at embedded size: same start, same steps, same data; graded on unseen scenes by greedy decoding."""
 
-import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +20,6 @@ from leo_core.training.stages import STAGE_3, Stage
 
 _FULL = MMoEConfig()
 TEST = "new_scenes"
-TRAINED_ON = ("train", "easy_vqa_train")
 RESAMPLER_RATE = 1e-3
 """A resampler starts from nothing, unlike CoTR, whose rate would leave it there."""
 
@@ -60,13 +58,14 @@ def run_embedded(run: Path, results: Path, steps: int | None = None, questions: 
     run: folder of a trained run (`stage2`, `features`). Each comparison keeps its checkpoints and answers in
     `run`/experiments, so it goes on where it was stopped. Raises InputError where the run lacks its stage 2.
     """
+    from leo_core.training.run_folder import data_hash, has_stage_2
+
     stage = replace(STAGE_3, steps=steps or STAGE_3.steps, warmup=min(STAGE_3.warmup, steps or STAGE_3.steps))
     chosen = [one for one in COMPARISONS if only is None or fnmatchcase(one.name.lower(), only.lower())]
     if not chosen:
         raise InputError(f"No comparison is named like '{only}'; there are {', '.join(one.name for one in COMPARISONS)}.")
-    if not all((run / "stage2" / name).exists() for name in ("model.safetensors", "processor_config.json")):
-        raise InputError(f"{run} has no stage2: train it first with 'python -m leo_core train --stage 2 --run {run}'.")
-    data = _data_hash(run)
+    has_stage_2(run)
+    data = data_hash(run)
     for one in chosen:
         content = {
             "reducer": asdict(one.reducer),
@@ -85,30 +84,24 @@ def run_embedded(run: Path, results: Path, steps: int | None = None, questions: 
 
 
 def _one(one: Comparison, stage: Stage, run: Path, results: Path, content: dict, identity: str, data: str, questions: int) -> Iterator[str]:
-    from leo_core import checkpoint
-    from leo_core.embedded import embedded_config
     from leo_core.parts import Parts
     from leo_core.training.evaluate import drawn_questions, graded_into
-    from leo_core.training.features import FeatureStore
-    from leo_core.training.recipe import stage_3
+    from leo_core.training.recipe import replace_reducer, stage_3
+    from leo_core.training.run_folder import TRAINED_ON, RunFolder
 
-    parts, folder, started = Parts(), run / "experiments" / identity, time.monotonic()
+    here, folder, started = RunFolder(run, Parts()), run / "experiments" / identity, time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
-    base = checkpoint.load_model(run / "stage2", parts)
-    store = lambda *sets: FeatureStore(  # noqa: E731
-        [shard for name in sets for shard in sorted((run / "features" / name).glob("shard-*.safetensors"))], list(base.vision_experts)
-    ).standardise_as(base.vision_experts)
-    config = embedded_config(base.config.text_config, one.reducer, one.mmoe)
+    base = here.after_stage_2()
+    config, processor = here.config(base.config.text_config)
     config.decoder_source = base.config.decoder_source
-    processor = checkpoint.load_processor(run / "stage2", base)
-    config.image_token_id = processor.image_token_id
+    config = replace_reducer(config, one.reducer, one.mmoe)
     losses: list[float] = []
     train = replace(stage, name="stage3", rates=one.rates())
     lines: list[str] = []
     yield f"{one.name}: training {stage.steps} steps"
-    model = stage_3(base, config, processor, store(*TRAINED_ON), train, folder, lambda metrics: losses.append(metrics.loss))
+    model = stage_3(base, config, processor, here.standardised(base.vision_experts, *TRAINED_ON), train, folder, lambda metrics: losses.append(metrics.loss))
     trained = time.monotonic()
-    tests = store(TEST)
+    tests = here.standardised(base.vision_experts, TEST)
     pairs, graded = drawn_questions(tests, questions, 0), []
     for some in graded_into(folder / f"{TEST}.jsonl", model, processor, tests, pairs):
         graded += some
@@ -127,11 +120,3 @@ def _one(one: Comparison, stage: Stage, run: Path, results: Path, content: dict,
     )  # fmt: skip
     save(written, results)
     yield f"{one.name}: {written.share().value:.1%} right after {time.monotonic() - started:.0f} s"
-
-
-def _data_hash(run: Path) -> str:
-    """sha256 over stage 2's weights and the names and sizes of the feature files."""
-    digest = hashlib.sha256((run / "stage2" / "model.safetensors").read_bytes())
-    for path in sorted((run / "features").rglob("shard-*.safetensors")):
-        digest.update(f"{path.parent.name}/{path.name} {path.stat().st_size}\n".encode())
-    return digest.hexdigest()

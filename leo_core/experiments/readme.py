@@ -32,6 +32,8 @@ one or two intervals miss by chance.
 
 {embedded}
 
+{starts}
+
 ## Files
 
 - `runs/NAME.IDENTITY.seedN.json`: one finished run each (configuration, seed, hash of the lab, versions, seconds, every answer as 0 or 1). The identity is a
@@ -69,5 +71,12 @@ def readme(found: Results, folder: Path = RESULTS) -> str:
         runs=len(runs), configurations=f"{len(found.runs)} of {len(distinct())}", seeds=", ".join(map(str, sorted({run.seed for run in runs}))),
         seconds=sorted(sum(run.seconds.values()) for run in runs)[len(runs) // 2], n=len(found.questions.domain),
         pictures=len(set(found.questions.picture.tolist())), count=f"{counted[HOLDS]} hold, {counted[FAILS]} do not, {counted[OPEN]} cannot be told",
-        table=markdown(["claim", "expected; source", "measured", "verdict", "command"], rows), tables=tables, embedded=embedded_section(found, folder),
+        starts=_starts(folder), table=markdown(["claim", "expected; source", "measured", "verdict", "command"], rows), tables=tables, embedded=embedded_section(found, folder),
     )  # fmt: skip
+
+
+def _starts(folder: Path) -> str:
+    command = "`python -m leo_core experiment starts --run RUN`"
+    if not (folder / "starts.md").exists():
+        return f"What the closed-form starts are worth was not measured yet: {command}."
+    return f"What the closed-form starts are worth before any training: [starts](starts.md), {command}."

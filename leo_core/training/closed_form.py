@@ -53,24 +53,32 @@ class Units(NamedTuple):
         return F.gelu(inputs @ self.weight.T + self.bias)
 
 
-def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore) -> None:
-    """The projector onto token embeddings: of the names of what the tokens show (`name_embedding`), and of their places."""
-    embedding = model.get_input_embeddings().weight.detach()
-    named = cache(lambda phrase: name_embedding(embedding[processor.plain_ids(" " + phrase.lower())]))
+def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore, word_share: float = WORD_SHARE, thing_share: float = THING_SHARE) -> None:
+    """The projector onto token embeddings: of the names of what the tokens show (`name_embedding`), and of their places.
+
+    word_share, thing_share: of the hidden units; without any unit the linear part is all there is.
+    """
+    embedding, named = model.get_input_embeddings().weight.detach(), names_in(model, processor)
     projector = model.projector
     inputs, names = named_cells(store, model.reducer, background=True)
     targets = torch.stack([named(name) for name in names])
     hidden = projector.mlp[0].out_features
     told = [region.phrase for sample in store.samples for region in sample.regions]
     with torch.no_grad():
-        words = word_units(model.vision_experts, told, int(WORD_SHARE * hidden))
+        words = word_units(model.vision_experts, told, int(word_share * hidden))
         written = shows_writing(words, inputs, names)
-        things = thing_units(inputs, [None if known else name for known, name in zip(written.tolist(), names, strict=True)], int(THING_SHARE * hidden))
+        things = thing_units(inputs, [None if known else name for known, name in zip(written.tolist(), names, strict=True)], int(thing_share * hidden))
         _start_units(projector.mlp, [units for units in (words, things) if units.names], named, inputs, targets)
         weight, bias = ridge(inputs, targets - projector.mlp(inputs), RIDGE_PENALTY)
         projector.linear.weight.copy_(weight)
         projector.linear.bias.copy_(bias)
         projector.positions.copy_(_positions(model.reducer.grid, named, embedding))
+
+
+def names_in(model: LeoMini, processor: LeoProcessor) -> Callable[[str], Float[Tensor, "d"]]:
+    """From a name to its embedding in the decoder's input (kept: many cells show the same)."""
+    embedding = model.get_input_embeddings().weight.detach()
+    return cache(lambda phrase: name_embedding(embedding[processor.plain_ids(" " + phrase.lower())]))
 
 
 def name_embedding(pieces: Float[Tensor, "pieces d"]) -> Float[Tensor, "d"]:
@@ -120,6 +128,8 @@ def thing_units(inputs: Float[Tensor, "rows d"], names: Sequence[str | None], mo
 
 def _start_units(mlp: MlpProjector, groups: Sequence[Units], named: Callable[[str], Tensor], inputs: Tensor, targets: Tensor) -> None:
     """Each unit says its name; each group speaks as loudly as fits best. The other units stay as they are: silent."""
+    if not groups:
+        return
     said, spoken, start = [], [], 0
     for units in groups:
         embeddings = torch.stack([named(name) for name in units.names])

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from leo_core.data.samples import Question
 from leo_core.errors import InputError
 from leo_core.model import LeoMini
 from leo_core.processor import LeoProcessor
-from leo_core.training.batches import model_inputs, question_batch
+from leo_core.training.batches import answered, model_inputs, question_batch
 from leo_core.training.features import FeatureStore
 
 CONDITIONS = ("picture", "no picture", "another picture")
@@ -60,8 +61,8 @@ def grade(model: LeoMini, processor: LeoProcessor, store: FeatureStore, pairs: S
         others = [(pairs[(start + offset + half) % len(pairs)][0], question) for offset, (_, question) in enumerate(rows)]
         results = {}
         for condition, asked in zip(CONDITIONS, (rows, [(None, q) for _, q in rows], others), strict=True):
-            open_, closed = (question_inputs(processor, store, asked, answered) for answered in (False, True))
-            results[condition] = greedy_answers(model, processor, open_), _log_probabilities(model, closed)
+            open_, closed = (question_inputs(processor, store, asked, with_answers) for with_answers in (False, True))
+            results[condition] = greedy_answers(model, processor, open_), teacher_forced(model, closed).log_probability
         yield [
             Graded(picture, question, {c: results[c][0][i] for c in CONDITIONS}, {c: results[c][1][i] for c in CONDITIONS})
             for i, (picture, question) in enumerate(rows)
@@ -102,12 +103,12 @@ def _line(one: Graded) -> str:
     return json.dumps(asdict(one)) + "\n"
 
 
-def question_inputs(processor: LeoProcessor, store: FeatureStore, pairs: Sequence, answered: bool) -> dict:
-    """Inputs of the model for (picture, question) pairs, whose pictures may be None; answered: with the right answers as labels."""
+def question_inputs(processor: LeoProcessor, store: FeatureStore, pairs: Sequence, with_answers: bool) -> dict:
+    """Inputs of the model for (picture, question) pairs, whose pictures may be None; with_answers: the right answers as labels."""
     if pairs[0][0] is not None:
         return model_inputs(question_batch(store, processor, pairs, answered))
     questions, answers = [q.text for _, q in pairs], [q.answer for _, q in pairs]
-    return model_inputs(dict(processor([None] * len(pairs), questions, answers if answered else None, prepare=False)))
+    return model_inputs(dict(processor([None] * len(pairs), questions, answers if with_answers else None, prepare=False)))
 
 
 def greedy_answers(model: LeoMini, processor: LeoProcessor, inputs: dict) -> list[str]:
@@ -118,10 +119,19 @@ def greedy_answers(model: LeoMini, processor: LeoProcessor, inputs: dict) -> lis
     return [text.strip() for text in tokenizer.batch_decode(output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)]
 
 
-def _log_probabilities(model: LeoMini, inputs: dict) -> list[float]:
+class Forced(NamedTuple):
+    """For each row log p of the right answer (end token included, nats), and whether each of its tokens is the likeliest."""
+
+    log_probability: list[float]
+    right: list[bool]
+
+
+def teacher_forced(model: LeoMini, inputs: dict) -> Forced:
+    """What the model makes of the right answers, which `inputs` hold as labels (`question_inputs`)."""
     labels: Tensor = inputs.pop("labels")
     keep = int((labels != -100).sum(dim=1).max()) + 1
-    logits = model(**inputs, logits_to_keep=keep).logits[:, :-1].float().log_softmax(dim=-1)
+    logits = model(**inputs, logits_to_keep=keep).logits
+    right = answered(logits, labels)
     labels = labels[:, -keep:][:, 1:]
-    chosen = logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
-    return (chosen * (labels != -100)).sum(dim=1).tolist()
+    chosen = logits[:, :-1].float().log_softmax(dim=-1).gather(-1, labels.clamp(min=0)[..., None])[..., 0]
+    return Forced((chosen * (labels != -100)).sum(dim=1).tolist(), right)

@@ -37,7 +37,7 @@ def answers_without(
     present = torch.tensor([name != expert for name in model.vision_experts])
     for start in range(0, len(graded), batch):
         rows = graded[start : start + batch]
-        inputs = question_inputs(processor, store, [(one.picture, one.question) for one in rows], answered=False)
+        inputs = question_inputs(processor, store, [(one.picture, one.question) for one in rows], with_answers=False)
         answers = greedy_answers(model, processor, {**inputs, "expert_mask": present.expand(len(rows), -1)})
         yield [normalised(answer) == normalised(one.question.answer) for answer, one in zip(answers, rows, strict=True)]
 
