@@ -106,7 +106,7 @@ def _line(one: Graded) -> str:
 def question_inputs(processor: LeoProcessor, store: FeatureStore, pairs: Sequence, with_answers: bool) -> dict:
     """Inputs of the model for (picture, question) pairs, whose pictures may be None; with_answers: the right answers as labels."""
     if pairs[0][0] is not None:
-        return model_inputs(question_batch(store, processor, pairs, answered))
+        return model_inputs(question_batch(store, processor, pairs, with_answers))
     questions, answers = [q.text for _, q in pairs], [q.answer for _, q in pairs]
     return model_inputs(dict(processor([None] * len(pairs), questions, answers if with_answers else None, prepare=False)))
 

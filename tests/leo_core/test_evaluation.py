@@ -48,6 +48,27 @@ def test_grading_that_was_cut_off_ends_with_the_same_lines(graded, lines, tmp_pa
         assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)  # a batch that is padded otherwise rounds otherwise
 
 
+def test_a_greedy_answer_is_one_to_a_prompt_without_the_answer_and_log_p_is_that_of_the_right_one(graded):
+    import torch
+
+    from leo_core.training.batches import model_inputs, question_batch
+
+    model, processor, store, pairs, whole = graded
+    for pair, one in zip(pairs, whole, strict=True):
+        inputs = model_inputs(question_batch(store, processor, [pair], answered=False))
+        assert "labels" not in inputs
+        end = processor.tokenizer.eos_token_id
+        ids = model.generate(**inputs, max_new_tokens=16, do_sample=False, eos_token_id=end, pad_token_id=end)
+        said = processor.tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+        assert one.answers["picture"] == said != ""
+        inputs = model_inputs(question_batch(store, processor, [pair], answered=True))
+        labels = inputs.pop("labels")
+        with torch.no_grad():
+            logits = model(**inputs).logits
+        wrong = torch.nn.functional.cross_entropy(logits[0, :-1], labels[0, 1:], reduction="sum")  # without the balance loss
+        assert one.log_probability["picture"] == pytest.approx(-wrong.item(), abs=1e-3)
+
+
 def test_a_finished_file_is_read_and_left_alone(graded, tmp_path):
     model, processor, store, pairs, _ = graded
     path = tmp_path / "graded.jsonl"

@@ -1,6 +1,8 @@
 """The closed-form starts measured: cells by a search of their own, questions one by one, and a run that goes on."""
 
 import json
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,7 +22,9 @@ from leo_core.processor import LeoImageProcessor, LeoProcessor
 from leo_core.training.closed_form import name_embedding, ridge_start
 from leo_core.training.features import FeatureStore, StoredSample, write_shard
 from leo_core.training.recipe import fit_scaling, replace_reducer
-from tests.leo_core.lab_recipe import Cells, decoder, samples, tokenizer
+
+sys.path.append(str(Path(__file__).parent))
+from lab_recipe import Cells, decoder, samples, tokenizer  # noqa: E402
 
 COTR = ReducerConfig(tokens=4, projection=8, similarity="cosine", query_init="grid", position="similarity")
 
