@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
     report = {**fresh, **json.loads(path.read_text())} if path.exists() else fresh  # an older report lacks some parts
     if report["checkpoint"] != model.origin:
         raise InputError(f"{out} holds the evaluation of another checkpoint ({report['checkpoint']}): choose another folder with --out.")
+    _write(report, path)  # before any answer: it says whose answers the folder holds
     for name in options.tests:
         kind, kinds = TESTS.get(name, (name, ()))
         store = _store(options.run, kind, model)
@@ -66,10 +67,16 @@ def run(options: argparse.Namespace) -> int:
         with atomic_path(out / f"{name}.md") as temporary:
             temporary.write_text(markdown(rows))
         print(f"{name}\n{markdown(rows)}")
-        with atomic_path(path) as temporary:
-            temporary.write_text(json.dumps(report, indent=1) + "\n")
+        _write(report, path)
     print(f"Written to {out}.")
     return 0
+
+
+def _write(report: dict, path: Path) -> None:
+    from leo_core.files import atomic_path
+
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def _store(run: Path, kind: str, model):

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from leo_core.data.samples import Question
 from leo_core.errors import InputError
+from leo_core.files import atomic_path
 from leo_core.model import LeoMini
 from leo_core.processor import LeoProcessor
 from leo_core.training.batches import answered, model_inputs, question_batch
@@ -75,7 +76,8 @@ def graded_into(path: Path, model: LeoMini, processor: LeoProcessor, store: Feat
     whole = len(done) if len(done) == len(pairs) else len(done) // batch * batch  # a batch that was cut off is done again
     if [one.question for one in done] != [question for _, question in pairs[: len(done)]]:
         raise InputError(f"{path.name} holds answers to other questions: remove it or choose another folder.")
-    path.write_text("".join(_line(one) for one in done[:whole]))
+    with atomic_path(path) as temporary:
+        temporary.write_text("".join(_line(one) for one in done[:whole]))
     if whole:
         yield done[:whole]
     for results in _from(model, processor, store, pairs, batch, whole):
@@ -95,8 +97,9 @@ def _from(model, processor, store, pairs, batch: int, first: int) -> Iterator[li
 
 
 def read_graded(path: Path) -> list[Graded]:
-    """The lines of `graded_into`."""
-    return [Graded(**{**one, "question": Question(**one["question"])}) for one in map(json.loads, path.read_text().splitlines())]
+    """The lines of `graded_into`; a last one that a kill cut off does not count."""
+    lines = path.read_text().rpartition("\n")[0].splitlines()
+    return [Graded(**{**one, "question": Question(**one["question"])}) for one in map(json.loads, lines)]
 
 
 def _line(one: Graded) -> str:
