@@ -134,19 +134,20 @@ def _beside(path: Path, graded: list) -> list[dict]:
 
 
 def _ceilings(run: Path, model, store, graded: list) -> dict:
-    """Model against probe on questions that name one thing, and against the recogniser on what there is to read."""
-    from leo_core.training.ceilings import READ_KINDS, decoded, fit_probe, probed
+    """Model against probe on questions that name one thing, and against the recogniser on what there is to read; of the experts it has."""
+    from leo_core.training.ceilings import READ_KINDS, READS, SEE_THINGS, decoded, fit_probe, probed
     from leo_core.training.evaluate import normalised
 
     ceilings = {}
     naming = [one for one in graded if (one.question.domain, one.question.kind) == ("objects", "what")]
-    if naming:
-        probe = fit_probe(_store(run, "train", model))
+    seeing = [expert for expert in SEE_THINGS if expert in model.vision_experts]
+    if naming and seeing:
+        probe = fit_probe(_store(run, "train", model), seeing)
         right = probed(probe, store, [(one.picture, one.question) for one in naming])
         ceilings["naming"] = _against(naming, right, "linear probe, told where the thing is")
     reading = [one for one in graded if one.question.kind in READ_KINDS]
-    if reading:
-        read = [decoded(store, "reading", one.picture, one.question) for one in reading]
+    if reading and READS in model.vision_experts:
+        read = [decoded(store, READS, one.picture, one.question) for one in reading]
         right = [normalised(text) == normalised(one.question.answer) for text, one in zip(read, reading, strict=True)]
         ceilings["reading"] = _against(reading, right, "the recogniser's own decoding")
     return ceilings

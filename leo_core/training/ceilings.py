@@ -16,14 +16,18 @@ from leo_core.training.features import FeatureStore
 from leo_core.training.ridge import ridge
 
 READ_KINDS = ("word", "number", "price", "line", "title")
+SEE_THINGS, READS = ("objects", "details"), "reading"
+"""Vision experts of the embedded model whose features the probe may use, and the one whose words are decoded."""
+
 PROBE_PENALTY = 300.0
+"""For each expert: features are standardised, so that two experts have twice the length."""
 
 
 @dataclass(frozen=True)
 class NamingProbe:
-    """Ridge regression from an expert's mean feature over a thing's box to one of `names`."""
+    """Ridge regression from the mean features of some experts over a thing's box to one of `names`."""
 
-    expert: str
+    experts: tuple[str, ...]
     names: tuple[str, ...]
     weight: Float[Tensor, "names d"]
     bias: Float[Tensor, "names"]
@@ -32,25 +36,27 @@ class NamingProbe:
         return self.names[int((self.weight @ feature + self.bias).argmax())]
 
 
-def fit_probe(store: FeatureStore, expert: str = "objects") -> NamingProbe:
+def fit_probe(store: FeatureStore, experts: Sequence[str] = SEE_THINGS) -> NamingProbe:
     """Fitted on every named thing of the store's scenes."""
     rows, phrases = [], []
     for index, sample in enumerate(store.samples):
         if sample.name.startswith("scenes"):
             for region in sample.regions:
-                rows.append(feature_of(store, expert, index, region.box))
+                rows.append(feature_of(store, experts, index, region.box))
                 phrases.append(region.phrase)
     names = tuple(sorted(set(phrases)))
     targets = F.one_hot(torch.tensor([names.index(phrase) for phrase in phrases]), len(names)).float()
-    return NamingProbe(expert, names, *ridge(torch.stack(rows), targets, PROBE_PENALTY))
+    return NamingProbe(tuple(experts), names, *ridge(torch.stack(rows), targets, PROBE_PENALTY * len(experts)))
 
 
-def feature_of(store: FeatureStore, expert: str, index: int, box: Sequence[float]) -> Float[Tensor, "d"]:
-    """Mean feature of the tokens whose centre lies in the box (pixels); of all tokens where none does."""
-    features, boxes = store.tokens(expert, index)
-    size = store.samples[index].size
-    inside = centred_in(boxes, torch.tensor([box], dtype=torch.float32) / torch.tensor([*size, *size]))
-    return features[inside if inside.any() else slice(None)].mean(dim=0)
+def feature_of(store: FeatureStore, experts: Sequence[str], index: int, box: Sequence[float]) -> Float[Tensor, "d"]:
+    """For each expert the mean feature of the tokens whose centre lies in the box (pixels), of all tokens where none does; joined."""
+    size, means = store.samples[index].size, []
+    for expert in experts:
+        features, boxes = store.tokens(expert, index)
+        inside = centred_in(boxes, torch.tensor([box], dtype=torch.float32) / torch.tensor([*size, *size]))
+        means.append(features[inside if inside.any() else slice(None)].mean(dim=0))
+    return torch.cat(means)
 
 
 def probed(probe: NamingProbe, store: FeatureStore, pairs: Sequence[tuple[int, Question]]) -> list[bool]:
@@ -59,7 +65,7 @@ def probed(probe: NamingProbe, store: FeatureStore, pairs: Sequence[tuple[int, Q
     for index, question in pairs:
         answer = normalised(question.answer)
         region = next(region for region in store.samples[index].regions if region.phrase == answer)
-        right.append(probe.name(feature_of(store, probe.expert, index, region.box)) == answer)
+        right.append(probe.name(feature_of(store, probe.experts, index, region.box)) == answer)
     return right
 
 
