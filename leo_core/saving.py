@@ -13,10 +13,14 @@ from leo_core.errors import CheckpointError
 from leo_core.experts.transformers_expert import TransformersExpert
 from leo_core.files import atomic_folder
 from leo_core.model import LeoMini
+from leo_core.processor import LeoProcessor
 
 
-def save_model(model: LeoMini, folder: str | Path, trained_only: bool = False, dtype: torch.dtype | None = None, extra: Iterable[Path] = ()) -> None:
-    """Write config.json and model.safetensors, atomically.
+def save_model(
+    model: LeoMini, folder: str | Path, trained_only: bool = False, dtype: torch.dtype | None = None, extra: Iterable[Path] = (),
+    processor: LeoProcessor | None = None,
+) -> None:  # fmt: skip
+    """Write config.json and model.safetensors, atomically; with a processor, its files too: the folder is complete or absent.
 
     trained_only: leave out frozen parts, which the config must name. Otherwise everything is written, the experts' files
     included, and the folder opens anywhere. extra: folders to copy into the checkpoint (a decoder adapter).
@@ -41,6 +45,8 @@ def save_model(model: LeoMini, folder: str | Path, trained_only: bool = False, d
         config.save_pretrained(fresh)
         for path in extra:
             shutil.copytree(path, fresh / Path(path).name)
+        if processor is not None:
+            processor.save_pretrained(fresh)
 
 
 def _copy_experts(model: LeoMini, config: LeoConfig, folder: Path) -> list[dict]:

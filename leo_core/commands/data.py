@@ -5,7 +5,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from leo_core.commands.ready import fetched_parts, quiet_libraries, use_cache
 from leo_core.share import share_of
@@ -36,20 +39,34 @@ def run(options: argparse.Namespace) -> int:
     use_cache(options)
     sets = _own(options) if options.own else _drawn(options)
     experts = build_experts(embedded_experts(), Sources(EMBEDDED, fetched_parts()))
-    for name, count, samples in sets:
-        _build(options, name, count, samples, experts)
+    for one in sets:
+        _same_as_before(options.run / "features" / one.name, f"{one.source} {one.count} {[(name, expert.width) for name, expert in experts.items()]}")
+        _build(options, one, experts)
     return 0
 
 
-def _own(options: argparse.Namespace) -> list[tuple[str, int, Callable[[int, int], Iterator]]]:
-    from leo_core.data.llava_format import read_rows
+class _Set(NamedTuple):
+    """One set to build. source: what tells its pictures apart from others'; samples: from (first, count) to samples."""
 
-    rows = read_rows(options.own, options.rows, options.on_bad, lambda sentence: print(sentence, file=sys.stderr))
-    return [(options.name, len(rows), lambda first, count: (row.sample() for row in rows[first : first + count]))]
+    name: str
+    count: int
+    source: str
+    samples: Callable[[int, int], Iterator]
 
 
-def _drawn(options: argparse.Namespace) -> list[tuple[str, int, Callable[[int, int], Iterator]]]:
-    from leo_core.data import Icons, fetch_packs
+def _own(options: argparse.Namespace) -> list[_Set]:
+    from leo_core.data.llava_format import read_rows, usable
+
+    report = lambda sentence: print(sentence, file=sys.stderr)  # noqa: E731
+    rows = read_rows(options.own, options.rows, options.on_bad, report)
+    if options.on_bad == "skip":  # before they are dealt out to files, whose numbers must not change
+        rows = usable(rows, report)
+    source = "".join(f"{row.image} {(row.folder / row.image).stat().st_size} {row.questions}" for row in rows)
+    return [_Set(options.name, len(rows), source, lambda first, count: (row.sample() for row in rows[first : first + count]))]
+
+
+def _drawn(options: argparse.Namespace) -> list[_Set]:
+    from leo_core.data import Icons, easy_vqa, fetch_packs
     from leo_core.data.icons import STYLES, UNSEEN_STYLE
     from leo_core.data.sets import SETS, pictures, set_named
     from leo_core.files import cache_folder
@@ -57,12 +74,26 @@ def _drawn(options: argparse.Namespace) -> list[tuple[str, int, Callable[[int, i
     chosen = [set_named(name) for name in options.sets] if options.sets else SETS
     icons = Icons(fetch_packs(cache_folder() / "icons"), (*STYLES, UNSEEN_STYLE))
     draw = lambda one: lambda first, count: pictures(one, icons, count, first)  # noqa: E731
-    return [(one.name, options.count or one.count, draw(one)) for one in chosen]
+    most = lambda one: easy_vqa.PICTURES.get(one.easy_vqa, sys.maxsize)  # noqa: E731
+    return [_Set(one.name, min(options.count or one.count, most(one)), repr(replace(one, count=0)), draw(one)) for one in chosen]
 
 
-def _build(options: argparse.Namespace, name: str, count: int, samples: Callable[[int, int], Iterator], experts) -> None:
+def _same_as_before(folder: Path, source: str) -> None:
+    """Raises InputError where the files in `folder` were built from something else; files of unknown source pass."""
+    from leo_core.errors import InputError
+    from leo_core.files import atomic_path
+
+    path, made_of = folder / "source.sha256", sha256(source.encode()).hexdigest()
+    if any(folder.glob("shard-*.safetensors")) and path.exists() and path.read_text().strip() != made_of:
+        raise InputError(f"{folder} was built from other pictures, questions or experts, or from another number of them: remove it to build anew.")
+    with atomic_path(path) as temporary:
+        temporary.write_text(f"{made_of}\n")
+
+
+def _build(options: argparse.Namespace, one: _Set, experts) -> None:
     from leo_core.training.features import write_shard
 
+    name, count, samples = one.name, one.count, one.samples
     mine = share_of(range(0, count, SHARD), options.share)
     started, done = time.monotonic(), 0
     for number, first in enumerate(mine):

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 
 from leo_core.commands.ready import fetched_parts, quiet_libraries, use_cache
@@ -41,13 +42,15 @@ def run(options: argparse.Namespace) -> int:
     use_cache(options)
     checkpoint, out = options.checkpoint or options.run / "stage3", options.out or options.run / "evaluation"
     out.mkdir(parents=True, exist_ok=True)
-    model, processor = load(checkpoint, fetched_parts())
+    model, processor = load(checkpoint, fetched_parts(checkpoint))
     path = out / "evaluation.json"  # tests made before stay in it
     fresh = {"checkpoint": model.origin, "seed": 0, "tests": {}, "ceilings": {}, "question_mass": [], "experts": [], "beside": {}}
     report = {**fresh, **json.loads(path.read_text())} if path.exists() else fresh  # an older report lacks some parts
     if report["checkpoint"] != model.origin:
         raise InputError(f"{out} holds the evaluation of another checkpoint ({report['checkpoint']}): choose another folder with --out.")
     _write(report, path)  # before any answer: it says whose answers the folder holds
+    if options.beside and (missing := [name for name in options.tests if not (options.beside / f"{name}.jsonl").exists()]):
+        raise InputError(f"{options.beside} holds no answers to '{missing[0]}': evaluate the other checkpoint first, with --out {options.beside}.")
     for name in options.tests:
         kind, kinds = TESTS.get(name, (name, ()))
         store = _store(options.run, kind, model)
@@ -105,17 +108,17 @@ def _experts(model, processor, store, graded: list, out: Path) -> list[dict]:
     from leo_core.files import atomic_path
     from leo_core.training.variants import answers_without, variant
 
-    rows = []
+    rows, asked = [], sha256(json.dumps([[one.picture, asdict(one.question)] for one in graded]).encode()).hexdigest()
     for expert in model.vision_experts:
         path = out / f"without_{expert}.json"
-        right = json.loads(path.read_text()) if path.exists() else []
-        if len(right) != len(graded):
-            right = []
+        known = json.loads(path.read_text()) if path.exists() else {}
+        right = known["right"] if isinstance(known, dict) and known.get("questions") == asked else []
+        if not right:
             for some in answers_without(model, processor, store, graded, expert):
                 right += some
                 print(f"without {expert}: {len(right)} of {len(graded)} questions   ", end="\r", file=sys.stderr)
             with atomic_path(path) as temporary:
-                temporary.write_text(json.dumps(right) + "\n")
+                temporary.write_text(json.dumps({"questions": asked, "right": right}) + "\n")
         rows += [asdict(one) for one in variant(expert, graded, right)]
     print(file=sys.stderr)
     return rows
@@ -135,13 +138,14 @@ def _beside(path: Path, graded: list) -> list[dict]:
 
 def _ceilings(run: Path, model, store, graded: list) -> dict:
     """Model against probe on questions that name one thing, and against the recogniser on what there is to read; of the experts it has."""
-    from leo_core.training.ceilings import READ_KINDS, READS, SEE_THINGS, decoded, fit_probe, probed
+    from leo_core.training.ceilings import READ_KINDS, READS, SEE_THINGS, decoded, fit_probe, named_region, probed
     from leo_core.training.evaluate import normalised
 
     ceilings = {}
     naming = [one for one in graded if (one.question.domain, one.question.kind) == ("objects", "what")]
+    naming = [one for one in naming if named_region(store, one.picture, one.question)]  # own pictures have no regions
     seeing = [expert for expert in SEE_THINGS if expert in model.vision_experts]
-    if naming and seeing:
+    if naming and seeing and any((run / "features" / "train").glob("shard-*.safetensors")):
         probe = fit_probe(_store(run, "train", model), seeing)
         right = probed(probe, store, [(one.picture, one.question) for one in naming])
         ceilings["naming"] = _against(naming, right, "linear probe, told where the thing is")

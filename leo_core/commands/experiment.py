@@ -39,6 +39,9 @@ def run(options: argparse.Namespace) -> int:
     if set(options.name) & set(special):
         if len(options.name) > 1:
             raise InputError(f"'{options.name[0]}' and '{options.name[1]}' cannot be asked for together: one of them at a time.")
+        given = [f"--{name}" for name, set_ in (("list", options.list), ("table", options.table), ("share", options.share != "1/1")) if set_]
+        if given:
+            raise InputError(f"'{options.name[0]}' knows no {given[0]}: leave it out, or name one of the grids {', '.join(GRIDS)}.")
         return special[options.name[0]](options)
     return _list(options) if options.list else _table(options) if options.table else _grids(options)
 

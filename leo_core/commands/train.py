@@ -43,7 +43,7 @@ class _Recipe:
         from leo_core.training.recipe import replace_reducer, shorter
         from leo_core.training.stages import COLD_STAGE_1
 
-        if (self.folder / "stage1").exists():
+        if (self.folder / "stage1" / "projector.safetensors").exists():
             return
         config, *others = self.run.raw(*self.sets)
         stage = None if self.options.start == "ridge" else shorter(COLD_STAGE_1, self.options.steps1)

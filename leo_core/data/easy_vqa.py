@@ -37,6 +37,7 @@ PART = Part(
 FOLDER = "easy_vqa/data"
 """Of the data inside the wheel."""
 SPLITS = ("train", "test")
+PICTURES = {"train": 4000, "test": 1000}
 KINDS = ("shape", "colour", "yesno", "yesno_not")
 """What shape, what colour, is there, is there not: the last two also ask about shapes and colours."""
 SIDE = 256

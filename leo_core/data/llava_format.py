@@ -95,6 +95,21 @@ def read_rows(folder: Path, rows: Path | None = None, on_bad: OnBad = "refuse", 
     return tuple(AskedPicture(folder, rows, image, tuple(lines), tuple(asked.values())) for image, (lines, asked) in pictures.items())
 
 
+def usable(pictures: tuple[AskedPicture, ...], report: Report) -> tuple[AskedPicture, ...]:
+    """Those whose picture opens; `report` is told a sentence about each other one. Raises InputError where none is left."""
+    kept = []
+    for picture in pictures:
+        try:
+            picture.sample()
+        except InputError as error:
+            report(str(error))
+        else:
+            kept.append(picture)
+    if not kept:
+        raise InputError(f"None of the pictures that '{pictures[0].rows.name}' names can be used: correct or replace them.")
+    return tuple(kept)
+
+
 def _opened(pictures: tuple[AskedPicture, ...], on_bad: OnBad, report: Report) -> Iterator[Sample]:
     usable = False
     for picture in pictures:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leo_core.errors import PartError
+from leo_core.files import atomic_path
 
 
 @dataclass(frozen=True)
@@ -71,4 +72,5 @@ def _unpack(archive: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive) as packed:
         for name in reversed(KEPT):  # icons.json last: its presence means complete
-            (target / name).write_bytes(packed.extractfile(f"package/{name}").read())
+            with atomic_path(target / name) as temporary:
+                temporary.write_bytes(packed.extractfile(f"package/{name}").read())

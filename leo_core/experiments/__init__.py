@@ -7,7 +7,7 @@ more, `GRIDS` says what was asked. Command line: python -m leo_core experiment.
 from leo_core.experiments.configuration import COTR, MMOE, Configuration, Training
 from leo_core.experiments.grids import GRIDS, Grid, distinct, grid_named
 from leo_core.experiments.results import Results, results
-from leo_core.experiments.statistics import Estimate, bootstrap, difference
+from leo_core.statistics import Estimate, bootstrap, difference
 
 __all__ = [
     "COTR", "GRIDS", "MMOE", "Configuration", "Estimate", "Grid", "Results", "Training", "bootstrap", "difference", "distinct", "grid_named", "results",

@@ -8,7 +8,7 @@ import numpy as np
 
 from leo_core.experiments.lab_sizes import EXPERTS
 from leo_core.experiments.results import Results
-from leo_core.experiments.statistics import Estimate, bootstrap, difference
+from leo_core.statistics import Estimate, bootstrap, difference
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot tell"
 NEAR = 0.02

@@ -89,7 +89,7 @@ def _one(one: Comparison, stage: Stage, run: Path, results: Path, content: dict,
     from leo_core.training.recipe import replace_reducer, stage_3
     from leo_core.training.run_folder import TRAINED_ON, RunFolder
 
-    here, folder, started = RunFolder(run, Parts()), run / "experiments" / identity, time.monotonic()
+    here, folder, started = RunFolder(run, Parts()), run / "experiments" / f"{identity}-{data[:12]}", time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     base = here.after_stage_2()
     config, processor = here.config(base.config.text_config)

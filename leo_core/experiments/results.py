@@ -10,7 +10,7 @@ from leo_core.errors import InputError
 from leo_core.experiments.configuration import Training
 from leo_core.experiments.grids import GRIDS, Grid, grid_named
 from leo_core.experiments.runs import RESULTS, Questions, Run, load_all, load_questions
-from leo_core.experiments.statistics import Estimate, bootstrap, difference
+from leo_core.statistics import Estimate, bootstrap, difference
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from leo_core.errors import InputError
-from leo_core.experiments.statistics import Estimate, bootstrap
 from leo_core.files import atomic_path
+from leo_core.statistics import Estimate, bootstrap
 
 RESULTS = Path(__file__).parents[2] / "assets" / "results"
 SCHEMA = 1

@@ -15,9 +15,9 @@ from leo_core.config import ReducerConfig
 from leo_core.data.backgrounds import COLOURS
 from leo_core.data.samples import Question
 from leo_core.embedded import COTR, KEEP_ALL, PLAIN_DECODER
-from leo_core.experiments.statistics import Estimate, bootstrap
 from leo_core.model import LeoMini
 from leo_core.processor import LeoProcessor
+from leo_core.statistics import Estimate, bootstrap
 from leo_core.training.closed_form import THING_SHARE, WORD_SHARE, names_in
 from leo_core.training.evaluate import question_inputs, teacher_forced
 from leo_core.training.features import FeatureStore, StoredSample
@@ -102,7 +102,9 @@ def questions_right(model: LeoMini, processor: LeoProcessor, tests: FeatureStore
 
 
 def started(start: ReducerStart, stage2: LeoMini) -> LeoMini:
-    """The stage-2 model with another reducer, as stage 3 begins (but for TEXT), its decoder without new experts."""
+    """The stage-2 model with another reducer, as stage 3 begins (but for TEXT), its decoder without new experts. The same
+    random projections every time: what is fitted for one start's TEXT holds for the others."""
+    torch.manual_seed(0)
     model = LeoMini(replace_reducer(stage2.config, start.reducer, PLAIN_DECODER), stage2.decoder, stage2.vision_experts).eval()
     start_projector(model, stage2)
     return model

@@ -9,11 +9,11 @@ import torch
 
 from leo_core.embedded import KEEP_ALL, PLAIN_DECODER
 from leo_core.experiments.starts import REDUCER_STARTS, UNITS, cells_right, questions_right, started
-from leo_core.experiments.statistics import Estimate
 from leo_core.experiments.tables import interval, markdown
 from leo_core.files import atomic_path
 from leo_core.model import LeoMini
 from leo_core.parts import Parts
+from leo_core.statistics import Estimate
 from leo_core.training.closed_form import ridge_start
 from leo_core.training.evaluate import drawn_questions
 from leo_core.training.recipe import replace_reducer

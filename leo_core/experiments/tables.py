@@ -9,8 +9,8 @@ from leo_core.experiments.grids import CONTROLS, Grid
 from leo_core.experiments.lab_sizes import EXPERT_VIEWS, EXPERTS
 from leo_core.experiments.results import Results, results
 from leo_core.experiments.runs import RESULTS
-from leo_core.experiments.statistics import Estimate
 from leo_core.files import atomic_path
+from leo_core.statistics import Estimate
 
 HEAD = """# {title}
 

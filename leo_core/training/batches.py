@@ -1,7 +1,7 @@
 """Questions about cached pictures as tensors: one row per question, or some questions of a picture packed in one row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -19,13 +19,15 @@ from leo_core.training.features import FeatureStore
 from leo_core.training.transcripts import KIND as TRANSCRIPT
 
 
-def question_batch(store: FeatureStore, processor: LeoProcessor, pairs: Sequence[tuple[int, Question]], answered: bool = True) -> dict:
-    """Inputs of LeoMini.forward for (picture index, question) pairs, left padded so that answers end together."""
+def question_batch(
+    store: FeatureStore, processor: LeoProcessor, pairs: Sequence[tuple[int, Question]], answered: bool = True, device: torch.device | str = "cpu"
+) -> dict:
+    """Inputs of LeoMini.forward for (picture index, question) pairs, left padded so that answers end together; on `device`."""
     placeholder = [[object()]] * len(pairs)  # one picture each; its features come from the store
     texts, answers = [question.text for _, question in pairs], [question.answer for _, question in pairs]
     inputs = dict(processor(placeholder, texts, answers if answered else None, prepare=False))
     inputs["pictures"] = store.features(torch.tensor([index for index, _ in pairs]))
-    return inputs
+    return {name: value.to(device) if hasattr(value, "to") else value for name, value in inputs.items()}
 
 
 def model_inputs(batch: dict) -> dict:
@@ -46,6 +48,9 @@ class PackedBatch:
     """0 = shared by all questions, 1.. = number of the question, -1 = padding."""
     told: Bool[Tensor, "p s"]
     """Places of transcripts."""
+
+    def to(self, device: torch.device | str) -> "PackedBatch":
+        return PackedBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 class PackedLoss(NamedTuple):
@@ -93,12 +98,13 @@ def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> PackedLo
 
     body: the decoder without its head (inside a peft wrapper it has another name).
     """
-    nothing = torch.zeros(len(batch.input_ids), 0, 1)
+    batch = batch.to(model.device)
+    nothing = torch.zeros(len(batch.input_ids), 0, 1, device=model.device)
     visual = model.project(model.reducer(batch.pictures, nothing, nothing[..., 0].bool()))
     embeds = model.get_input_embeddings()(batch.input_ids)
     places = batch.input_ids == model.config.image_token_id
     embeds = embeds.masked_scatter(places[..., None], visual.to(embeds))
-    mask = torch.zeros(batch.attention.shape).masked_fill(~batch.attention, torch.finfo(embeds.dtype).min)  # what every kind of attention reads
+    mask = torch.zeros(batch.attention.shape, device=model.device).masked_fill(~batch.attention, torch.finfo(embeds.dtype).min)  # what every kind of attention reads
     states = body(inputs_embeds=embeds, attention_mask=mask, position_ids=batch.position_ids, use_cache=False)
     counted = batch.labels[:, 1:] != -100
     logits = model.get_output_embeddings()(states.last_hidden_state[:, :-1][counted])
@@ -109,7 +115,7 @@ def packed_loss(model: LeoMini, body: nn.Module, batch: PackedBatch) -> PackedLo
     right = dict.fromkeys(owners, True)
     for owner, missed in zip(owners, wrong.tolist(), strict=True):
         right[owner] &= not missed
-    losses, told = F.cross_entropy(logits.float(), labels, reduction="none"), batch.told[:, 1:][counted].to(logits.device)
+    losses, told = F.cross_entropy(logits.float(), labels, reduction="none"), batch.told[:, 1:][counted]
     mean = lambda chosen: (losses * chosen).sum() / chosen.sum().clamp(min=1)  # noqa: E731
     return PackedLoss(mean(~told), mean(told), right)
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from leo_core.data.samples import Question
+from leo_core.data.samples import Question, Region
 from leo_core.experts.spelling import spelled
 from leo_core.position import centred_in
 from leo_core.training.evaluate import normalised
@@ -61,12 +61,16 @@ def feature_of(store: FeatureStore, experts: Sequence[str], index: int, box: Seq
 
 def probed(probe: NamingProbe, store: FeatureStore, pairs: Sequence[tuple[int, Question]]) -> list[bool]:
     """For each naming question about one thing: does the probe name it? (The probe is told where the thing is.)"""
-    right = []
-    for index, question in pairs:
-        answer = normalised(question.answer)
-        region = next(region for region in store.samples[index].regions if region.phrase == answer)
-        right.append(probe.name(feature_of(store, probe.experts, index, region.box)) == answer)
-    return right
+    regions = [named_region(store, index, question) for index, question in pairs]
+    return [
+        probe.name(feature_of(store, probe.experts, index, region.box)) == region.phrase for (index, _), region in zip(pairs, regions, strict=True)
+    ]
+
+
+def named_region(store: FeatureStore, index: int, question: Question) -> Region | None:
+    """The region of a picture whose name is the answer; None where there is none."""
+    answer = normalised(question.answer)
+    return next((region for region in store.samples[index].regions if region.phrase == answer), None)
 
 
 def decoded(store: FeatureStore, expert: str, index: int, question: Question) -> str:

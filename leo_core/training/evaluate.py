@@ -1,7 +1,6 @@
 """Grading on cached pictures: exact match and log-probability of the right answer, with the picture and under two controls."""
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,9 +40,9 @@ class Graded:
 
 
 def normalised(answer: str) -> str:
-    """What exact match compares: lower case, without articles, surrounding punctuation and doubled spaces."""
-    words = re.sub(r"\b(a|an|the)\b", " ", answer.lower().strip(" .!?\"'"))
-    return " ".join(words.split())
+    """What exact match compares: lower case, without surrounding punctuation, doubled spaces and articles before something else."""
+    words = answer.lower().strip(" .!?\"'").split()
+    return " ".join([word for word in words if word not in ("a", "an", "the")] or words)  # the label A is no article
 
 
 def drawn_questions(store: FeatureStore, most: int, seed: int, kinds: Sequence[str] = ()) -> list[tuple[int, Question]]:
@@ -55,11 +54,13 @@ def drawn_questions(store: FeatureStore, most: int, seed: int, kinds: Sequence[s
 
 @torch.no_grad()
 def grade(model: LeoMini, processor: LeoProcessor, store: FeatureStore, pairs: Sequence[tuple[int, Question]], batch: int = 32) -> Iterator[list[Graded]]:
-    """Yields one batch after the other. The other picture is the one of the question half the set further on."""
-    half = len(pairs) // 2
+    """Yields one batch after the other. The other picture is the one of the question half the set further on, or of the first
+    behind it that is about another picture. Raises InputError where all questions are about one picture."""
+    if pairs and len({index for index, _ in pairs}) == 1:
+        raise InputError("All questions are about one picture, and answers with another one are compared: evaluate on two pictures at least.")
     for start in range(0, len(pairs), batch):
         rows = list(pairs[start : start + batch])
-        others = [(pairs[(start + offset + half) % len(pairs)][0], question) for offset, (_, question) in enumerate(rows)]
+        others = [(_another(pairs, start + offset), question) for offset, (_, question) in enumerate(rows)]
         results = {}
         for condition, asked in zip(CONDITIONS, (rows, [(None, q) for _, q in rows], others), strict=True):
             open_, closed = (question_inputs(processor, store, asked, with_answers) for with_answers in (False, True))
@@ -68,6 +69,12 @@ def grade(model: LeoMini, processor: LeoProcessor, store: FeatureStore, pairs: S
             Graded(picture, question, {c: results[c][0][i] for c in CONDITIONS}, {c: results[c][1][i] for c in CONDITIONS})
             for i, (picture, question) in enumerate(rows)
         ]
+
+
+def _another(pairs: Sequence[tuple[int, Question]], at: int) -> int:
+    """A picture that is not the one of question `at`."""
+    half = len(pairs) // 2
+    return next(index for index, _ in (pairs[(at + half + step) % len(pairs)] for step in range(len(pairs))) if index != pairs[at][0])
 
 
 def graded_into(path: Path, model: LeoMini, processor: LeoProcessor, store: FeatureStore, pairs: Sequence, batch: int = 32) -> Iterator[list[Graded]]:
@@ -118,8 +125,12 @@ def greedy_answers(model: LeoMini, processor: LeoProcessor, inputs: dict) -> lis
     """At most LONGEST_ANSWER tokens for each row of `question_inputs`."""
     tokenizer = processor.tokenizer
     end = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.eos_token_id}
-    output = model.generate(**inputs, max_new_tokens=LONGEST_ANSWER, do_sample=False, **end)
+    output = model.generate(**_on(model.device, inputs), max_new_tokens=LONGEST_ANSWER, do_sample=False, **end)
     return [text.strip() for text in tokenizer.batch_decode(output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)]
+
+
+def _on(device: torch.device, inputs: dict) -> dict:
+    return {name: value.to(device) for name, value in inputs.items()}
 
 
 class Forced(NamedTuple):
@@ -131,6 +142,7 @@ class Forced(NamedTuple):
 
 def teacher_forced(model: LeoMini, inputs: dict) -> Forced:
     """What the model makes of the right answers, which `inputs` hold as labels (`question_inputs`)."""
+    inputs = _on(model.device, inputs)
     labels: Tensor = inputs.pop("labels")
     keep = int((labels != -100).sum(dim=1).max()) + 1
     logits = model(**inputs, logits_to_keep=keep).logits

@@ -5,6 +5,7 @@ One safetensors file per shard: for each expert NAME `NAME.rows` (all pictures' 
 the metadata under `samples`.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -33,7 +34,7 @@ class StoredSample:
 
 
 def write_shard(path: Path, samples: Iterable[Sample], experts: VisionExperts) -> None:
-    """Compute and store the raw features of some samples. Atomic: the file is whole or absent."""
+    """Compute and store the raw features of some samples. Atomic: the file is whole or absent. Raises InputError without samples."""
     rows = {name: [] for name in experts}
     boxes = {name: [] for name in experts}
     kept = []
@@ -44,6 +45,8 @@ def write_shard(path: Path, samples: Iterable[Sample], experts: VisionExperts) -
             boxes[name].append(torch.from_numpy(prepared.geometry.boxes).float())
         questions = [asdict(question) for question in sample.questions]
         kept.append({"name": sample.name, "size": sample.picture.size, "questions": questions, "regions": [asdict(r) for r in sample.regions]})
+    if not kept:
+        raise InputError(f"There is no picture for '{path}': ask for fewer.")
     tensors = {}
     for name in experts:
         tensors[f"{name}.rows"], tensors[f"{name}.boxes"] = torch.cat(rows[name]), torch.cat(boxes[name])
@@ -62,6 +65,8 @@ class FeatureStore:
         keys = [f"{name}.{kind}" for name in names for kind in ("rows", "boxes", "counts")]
         for shard in shards:
             with safe_open(shard, "pt") as file:
+                if missing := [name for name in names if f"{name}.rows" not in file.keys()]:
+                    raise InputError(f"'{shard}' holds no features of vision expert '{missing[0]}': build them anew for this model.")
                 self.samples += [_stored(one) for one in json.loads(file.metadata()["samples"])]
         self._parts = {key: _joined(shards, key) for key in keys}  # one key after the other: never two copies of everything
         self._starts = {name: torch.cat([torch.zeros(1, dtype=torch.long), self._parts[f"{name}.counts"].cumsum(0)]) for name in names}
@@ -70,6 +75,13 @@ class FeatureStore:
 
     def __len__(self) -> int:
         return len(self.samples)
+
+    def identity(self) -> str:
+        """sha256 of the samples (names, sizes, questions, regions) and of how many tokens each expert has for each."""
+        digest = hashlib.sha256(json.dumps([asdict(sample) for sample in self.samples]).encode())
+        for name in self.names:
+            digest.update(f"{name} {self.width(name)} {self._parts[f'{name}.counts'].tolist()}".encode())
+        return digest.hexdigest()
 
     def width(self, name: str) -> int:
         return self._parts[f"{name}.rows"].shape[1]

@@ -37,7 +37,7 @@ def fine_tune(
 
     def loss(step: int) -> tuple[Tensor, dict[str, float]]:
         pairs = [(i, some_questions(store.samples[i].questions, 1, seed=[seed, step, place])[0]) for place, i in enumerate(order(step))]
-        batch = question_batch(store, processor, pairs)
+        batch = question_batch(store, processor, pairs, device=model.device)
         mask = drop_experts(batch, stage.expert_dropout)
         longest = int((batch["labels"] != -100).sum(dim=1).max()) + 1
         output = model(**model_inputs(batch), expert_mask=mask, logits_to_keep=longest)
@@ -45,11 +45,12 @@ def fine_tune(
         return output.loss, {**right, **({} if output.balance is None else {"balance": output.balance.item()})}
 
     folder.mkdir(parents=True, exist_ok=True)
+    device = model.device
     model.train()
     try:
-        yield from train_stage(model, stage, loss, folder)
+        yield from train_stage(model, stage, loss, folder, data=store.identity())
     finally:
-        model.eval().requires_grad_(False)
+        model.eval().requires_grad_(False).to(device)  # accelerate trains on a GPU where there is one
         model.zero_grad(set_to_none=True)
 
 
@@ -59,7 +60,7 @@ def exact(model: LeoMini, processor: LeoProcessor, store: FeatureStore, batch: i
     right = []
     with torch.no_grad():
         for start in range(0, len(pairs), batch):
-            inputs = question_batch(store, processor, pairs[start : start + batch])
+            inputs = question_batch(store, processor, pairs[start : start + batch], device=model.device)
             longest = int((inputs["labels"] != -100).sum(dim=1).max()) + 1
             right += answered(model(**model_inputs(inputs), logits_to_keep=longest).logits, inputs["labels"])
     return right

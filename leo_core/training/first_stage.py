@@ -34,7 +34,7 @@ def stage_1(
     if stage is None:
         ridge_start(model, processor, store)
     else:
-        for metrics in train_stage(model, stage, packed_questions_loss(model, processor, store, stage), folder):
+        for metrics in train_stage(model, stage, packed_questions_loss(model, processor, store, stage), folder, data=store.identity()):
             report(metrics)
     with atomic_path(done) as temporary:
         save_file({name: value.contiguous() for name, value in model.projector.state_dict().items()}, temporary)

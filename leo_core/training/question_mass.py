@@ -9,9 +9,9 @@ from leo_core.data.english import mentions
 from leo_core.model import LeoMini
 from leo_core.position import centred_in
 from leo_core.processor import LeoProcessor
+from leo_core.statistics import bootstrap
 from leo_core.training.batches import question_batch
 from leo_core.training.features import FeatureStore
-from leo_core.training.scores import interval
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class QuestionMass:
 @torch.no_grad()
 def question_mass(model: LeoMini, processor: LeoProcessor, store: FeatureStore, expert: str, most: int = 200) -> QuestionMass | None:
     """Over things that some, but not all questions of a picture name; only the question changes. None where there are none."""
-    position, named, other = list(model.vision_experts).index(expert), [], []
+    position, named, other, owners = list(model.vision_experts).index(expert), [], [], []
     for index, sample in enumerate(store.samples):
         if len(named) >= most:
             break
@@ -49,8 +49,8 @@ def question_mass(model: LeoMini, processor: LeoProcessor, store: FeatureStore, 
             flags = np.array(flags)
             named.append(share[flags].mean())
             other.append(share[~flags].mean())
+            owners.append(index)
     if not named:
         return None
-    gain = np.array(named) - np.array(other)
-    low, high = interval(gain)
-    return QuestionMass(expert, float(np.mean(named)), float(np.mean(other)), float(gain.mean()), low, high, len(gain))
+    gain = bootstrap(np.array(named) - np.array(other), np.array(owners))
+    return QuestionMass(expert, float(np.mean(named)), float(np.mean(other)), gain.value, gain.low, gain.high, gain.n)

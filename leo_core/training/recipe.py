@@ -3,6 +3,7 @@
 Each stage keeps its result in the run folder and is not repeated when that is there.
 """
 
+import hashlib
 import json
 import tempfile
 from dataclasses import replace
@@ -52,15 +53,15 @@ def stage_2(config: LeoConfig, decoder, experts: VisionExperts, processor: LeoPr
     model.decoder.set_attn_implementation("eager")  # for short rows its backward pass is faster on a CPU than the fused kernel's
     model.decoder = get_peft_model(model.decoder, LoraConfig(**LORA))
     body = model.decoder.get_base_model().base_model
-    for metrics in train_stage(model, stage, packed_questions_loss(model, processor, store, stage, seed=2, body=body), folder):
+    loss = packed_questions_loss(model, processor, store, stage, seed=2, body=body)
+    for metrics in train_stage(model, stage, loss, folder, data=store.identity() + _sha256(folder / "stage1" / "projector.safetensors")):
         report(metrics)
     model.decoder.save_pretrained(folder / "adapter")
     model.decoder = model.decoder.merge_and_unload()
     model.decoder.set_attn_implementation("sdpa")
     model.reducer.set_absent(mean_reduced(model, processor, store))
     model.config.decoder_source = {**config.decoder_source, "adapter": "adapter"}
-    save_model(model, done, trained_only=True, extra=[folder / "adapter"])
-    processor.save_pretrained(done)  # so that the model of all tokens can be evaluated too
+    save_model(model, done, trained_only=True, extra=[folder / "adapter"], processor=processor)  # so that it can be evaluated too
     return done
 
 
@@ -76,7 +77,7 @@ def stage_3(stage2: LeoMini, config: LeoConfig, processor: LeoProcessor, store: 
 
     def loss(step: int) -> tuple[Tensor, dict[str, float]]:
         pairs = [(i, some_questions(store.samples[i].questions, 1, seed=[3, step, i])[0]) for i in order(step)]
-        batch = question_batch(store, processor, pairs)
+        batch = question_batch(store, processor, pairs, device=model.device)
         if step % 100 == 0:
             model.reducer.set_absent(mean_reduced(model, processor, store))
         longest = int((batch["labels"] != -100).sum(dim=1).max()) + 1
@@ -89,7 +90,7 @@ def stage_3(stage2: LeoMini, config: LeoConfig, processor: LeoProcessor, store: 
         balance = {} if output.balance is None else {"balance": output.balance.item()}
         return output.loss, {**right, **balance, **(watched(model, batch, inputs) if step % WATCHED == 0 else {})}
 
-    for metrics in train_stage(model, stage, loss, folder):
+    for metrics in train_stage(model, stage, loss, folder, data=f"{store.identity()} {stage2.origin} {config.reducer} {config.mmoe}"):
         report(metrics)
     model.eval()
     model.decoder.set_attn_implementation("sdpa")
@@ -98,6 +99,10 @@ def stage_3(stage2: LeoMini, config: LeoConfig, processor: LeoProcessor, store: 
 
 
 # --- pieces ---
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def replace_reducer(config: LeoConfig, reducer, mmoe) -> LeoConfig:
@@ -115,22 +120,22 @@ def start_projector(model: LeoMini, stage2: LeoMini) -> None:
 def drop_experts(batch: dict, rate: float) -> Tensor:
     """(p, m) mask: each expert is absent with probability `rate`, but never all of them."""
     shape = (batch["pictures"].pictures, len(batch["pictures"].features))
-    mask = torch.rand(shape) >= rate
+    mask = torch.rand(shape).to(batch["input_ids"].device) >= rate  # drawn on the CPU: the same on every device
     return mask | ~mask.any(dim=1, keepdim=True)
 
 
 @torch.no_grad()
 def mean_reduced(model: LeoMini, processor: LeoProcessor, store: FeatureStore, most: int = 192) -> tuple[Tensor, ...]:
     """Mean reduced tokens of each expert over training pictures (their first question): what "absent" delivers."""
-    sums, chunks = None, 0
+    sums, count = None, 0
     for start in range(0, min(most, len(store)), 32):
         pairs = [(index, store.samples[index].questions[0]) for index in range(start, min(start + 32, len(store)))]
-        batch = question_batch(store, processor, pairs)
+        batch = question_batch(store, processor, pairs, device=model.device)
         reduced = model.reduce(batch["pictures"], batch["input_ids"], batch["question_mask"], batch["picture_owner"])
-        means = [tokens.mean(dim=0) for tokens in reduced]
-        sums = means if sums is None else [a + b for a, b in zip(sums, means, strict=True)]
-        chunks += 1
-    return tuple(total / chunks for total in sums)
+        parts = [tokens.sum(dim=0) for tokens in reduced]
+        sums = parts if sums is None else [a + b for a, b in zip(sums, parts, strict=True)]
+        count += len(pairs)
+    return tuple(total / count for total in sums)
 
 
 def ship(model: LeoMini, processor: LeoProcessor, folder: Path, adapter: Path) -> None:
@@ -142,9 +147,8 @@ def ship(model: LeoMini, processor: LeoProcessor, folder: Path, adapter: Path) -
         (half / "adapter_config.json").write_text(json.dumps({**settings, "base_model_name_or_path": "SmolLM2-135M-Instruct"}, indent=1) + "\n")
         weights = load_file(adapter / "adapter_model.safetensors")
         save_file({key: value.half() for key, value in weights.items()}, half / "adapter_model.safetensors", metadata={"format": "pt"})
-        save_model(model, folder, trained_only=True, dtype=torch.float16, extra=[half])
-    processor.visual_tokens = model.reducer.tokens
-    processor.save_pretrained(folder)
+        processor.visual_tokens = model.reducer.tokens
+        save_model(model, folder, trained_only=True, dtype=torch.float16, extra=[half], processor=processor)
 
 
 def shorter(stage: Stage, steps: int) -> Stage:

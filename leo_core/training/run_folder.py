@@ -20,7 +20,7 @@ from leo_core.training.features import FeatureStore
 from leo_core.training.recipe import fit_scaling
 
 TRAINED_ON = ("train", "easy_vqa_train")
-"""Picture sets; what was not built is left out."""
+"""Picture sets by default; what of them was not built is left out."""
 
 
 class Raw(NamedTuple):
@@ -41,9 +41,11 @@ class RunFolder:
         self.decoder_folder = converted_folder(parts.path("smollm2"))
 
     def store(self, experts: VisionExperts, *sets: str) -> FeatureStore:
-        """Features of picture sets, not standardised."""
-        shards = [shard for name in sets for shard in sorted((self.folder / "features" / name).glob("shard-*.safetensors"))]
-        return FeatureStore(shards, list(experts))
+        """Features of picture sets, not standardised. Raises InputError for a set that was not built, but for one of TRAINED_ON."""
+        found = {name: sorted((self.folder / "features" / name).glob("shard-*.safetensors")) for name in sets}
+        if missing := [name for name, shards in found.items() if not shards and tuple(sets) != TRAINED_ON]:
+            raise InputError(f"{self.folder} holds no features of the picture set '{missing[0]}': build it with 'python -m leo_core data build' first.")
+        return FeatureStore([shard for shards in found.values() for shard in shards], list(experts))
 
     def standardised(self, experts: VisionExperts, *sets: str) -> FeatureStore:
         """The same, with the experts' own scaling."""

@@ -5,14 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from leo_core.statistics import bootstrap
 from leo_core.training.evaluate import CONDITIONS, Graded
-
-
-def interval(values: Sequence[float], resamples: int = 2000, seed: int = 0) -> tuple[float, float]:
-    """Bootstrap 95 % interval of a mean (percentile method)."""
-    values = np.asarray(values, dtype=float)
-    means = np.random.default_rng(seed).choice(values, size=(resamples, len(values))).mean(axis=1)
-    return tuple(float(end) for end in np.quantile(means, [0.025, 0.975]))
 
 
 def table(graded: Sequence[Graded]) -> list[dict]:
@@ -25,8 +19,8 @@ def table(graded: Sequence[Graded]) -> list[dict]:
     for (domain, kind), members in sorted(groups.items(), key=lambda item: (item[0][0] != "all", item[0][0], item[0][1] != "all", item[0][1])):
         share = {name: float(np.mean([one.right(name) for one in members])) for name in CONDITIONS}
         likely = {name: float(np.mean([one.log_probability[name] for one in members])) for name in CONDITIONS}
-        low_high = interval([one.right() for one in members])
-        rows.append({"domain": domain, "kind": kind, "n": len(members), **share, "interval": list(low_high), "log_probability": likely})
+        right = bootstrap(np.array([one.right() for one in members]), np.array([one.picture for one in members]))
+        rows.append({"domain": domain, "kind": kind, "n": len(members), **share, "interval": [right.low, right.high], "log_probability": likely})
     return rows
 
 

@@ -42,7 +42,7 @@ def start_text(model: LeoMini, processor: LeoProcessor, store: FeatureStore, mos
         asked = [(question, boxes) for question in sample.questions if (boxes := named_boxes(sample, question))]
         if not asked:
             continue
-        batch = question_batch(store, processor, [(index, question) for question, _ in asked], answered=False)
+        batch = question_batch(store, processor, [(index, question) for question, _ in asked], answered=False, device=model.device)
         text, mask = model.question(batch["input_ids"], batch["question_mask"])
         for (_, boxes), vector in zip(asked, pooled(text, mask, cotr.config.pool), strict=True):
             target = _named_against_all(cotr, store, index, torch.tensor(boxes) / torch.tensor([*sample.size, *sample.size]))
@@ -73,7 +73,8 @@ def named_boxes(sample: StoredSample, question: Question) -> list[Box]:
 
 def _named_against_all(cotr: CoTR, store: FeatureStore, index: int, boxes: Float[Tensor, "k 4"]) -> Float[Tensor, "projection"] | None:
     """Summed over experts: mean similarity row of the tokens inside the boxes less that of all tokens."""
-    pictures = store.features(torch.tensor([index]))
+    device = next(cotr.parameters()).device
+    pictures, boxes = store.features(torch.tensor([index])).to(device), boxes.to(device)
     keys, _ = cotr.located(pictures)
     total = None
     for project, key, places in zip(cotr.token_proj, keys, pictures.boxes, strict=True):

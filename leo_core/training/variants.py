@@ -4,20 +4,21 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from leo_core.model import LeoMini
 from leo_core.processor import LeoProcessor
+from leo_core.statistics import bootstrap
 from leo_core.training.evaluate import Graded, greedy_answers, normalised, question_inputs
 from leo_core.training.features import FeatureStore
-from leo_core.training.scores import interval
 
 
 @dataclass(frozen=True)
 class Variant:
     """Share right of the model and of the variant `name`, over `n` questions of a domain ("all": of every domain).
 
-    difference: model minus variant, its paired bootstrap 95 % interval from low to high.
+    difference: model minus variant, its paired bootstrap 95 % interval (over pictures) from low to high.
     """
 
     name: str
@@ -47,11 +48,12 @@ def variant(name: str, graded: Sequence[Graded], right: Sequence[bool]) -> list[
     domains = defaultdict(list)
     for one, other in zip(graded, right, strict=True):
         for domain in ("all", one.question.domain):
-            domains[domain].append((one.right(), other))
+            domains[domain].append((one.right(), other, one.picture))
     return [_compared(name, domain, pairs) for domain, pairs in sorted(domains.items(), key=lambda item: (item[0] != "all", item[0]))]
 
 
-def _compared(name: str, domain: str, pairs: Sequence[tuple[bool, bool]]) -> Variant:
-    gains = [int(model) - int(other) for model, other in pairs]
-    model, other = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
-    return Variant(name, domain, len(pairs), model, other, sum(gains) / len(gains), *interval(gains))
+def _compared(name: str, domain: str, answers: Sequence[tuple[bool, bool, int]]) -> Variant:
+    """answers: right by the model, right by the variant, picture."""
+    model, other, pictures = (np.array(column) for column in zip(*answers, strict=True))
+    gain = bootstrap(model.astype(float) - other, pictures)
+    return Variant(name, domain, len(answers), float(model.mean()), float(other.mean()), gain.value, gain.low, gain.high)

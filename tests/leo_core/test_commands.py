@@ -83,14 +83,25 @@ def test_own_pictures_go_through_building_training_and_evaluating(tmp_path):
         (own / f"{name}.png").write_bytes((ROOT / "assets" / "examples" / f"{name}.png").read_bytes())
         turns = [{"from": "human", "value": "<image>\nIs it drawn?"}, {"from": "gpt", "value": "yes"}]
         rows.append({"id": name, "image": f"{name}.png", "conversations": turns})
+    (own / "torn.png").write_bytes(b"no picture")
+    torn = {**rows[0], "image": "torn.png"}
+    (own / "rows.json").write_text(json.dumps([rows[0], torn, rows[1]]))
+    build = ("data", "build", "--run", run, "--own", str(own), "--name", "mine")
+    assert "torn.png" in one_sentence(call(*build))
+    skipped = call(*build, "--on-bad", "skip")
+    assert skipped.returncode == 0 and "torn.png" in skipped.stderr
     (own / "rows.json").write_text(json.dumps(rows))
-    assert call("data", "build", "--run", run, "--own", str(own), "--name", "mine").returncode == 0
+    assert call(*build).returncode == 0, "the same pictures as were built"
+    (own / "rows.json").write_text(json.dumps(rows[:1]))
+    assert "remove it to build anew" in one_sentence(call(*build))
     train = ("train", "--run", run, "--data", "mine")
+    assert "'none'" in one_sentence(call(*train, "none"))
     assert "--start cold" in one_sentence(call(*train))
     assert call(*train, "--start", "cold", "--steps1", "1", "--steps2", "1", "--steps3", "1").returncode == 0
     assert call("evaluate", "--run", run, "--tests", "mine").returncode == 0
     report = json.loads((tmp_path / "run" / "evaluation" / "evaluation.json").read_text())
     assert report["tests"]["mine"]["rows"][0]["n"] == 2
+    assert "--list" in one_sentence(call("experiment", "embedded", "--list", "--run", run))
 
 
 def test_the_steps_of_the_stages_are_those_the_help_names():

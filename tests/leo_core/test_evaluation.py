@@ -155,3 +155,31 @@ def test_what_an_expert_earns_is_computed_once_and_read_afterwards(graded, tmp_p
     assert _experts(names, None, None, whole, tmp_path) == rows  # nothing to compute: no model is touched
     shorter = _experts(model, processor, store, whole[:6], tmp_path)  # other questions: done again
     assert shorter[0]["n"] == 6
+    others = [*whole[:5], whole[9]]  # as many, but not the same
+    assert _experts(model, processor, store, others, tmp_path)[0]["n"] == 6
+    with pytest.raises(TypeError):  # the six before were others: a processor would be needed
+        _experts(names, None, None, whole[:6], tmp_path)
+
+
+def test_the_other_picture_is_another_one_and_one_picture_alone_cannot_be_graded(graded):
+    from leo_core.training.evaluate import _another
+
+    model, processor, store, pairs, _ = graded
+    uneven = [(0, pairs[0][1])] * 7 + [(3, pairs[1][1])]
+    assert [_another(uneven, at) for at in range(8)] == [3] * 7 + [0]
+    assert [_another(pairs, at) for at in range(len(pairs))] == [
+        next(p for p, _ in [*pairs, *pairs][at + 5 :] if p != pairs[at][0]) for at in range(len(pairs))
+    ]
+    with pytest.raises(InputError, match="one picture"):
+        next(grade(model, processor, store, [(0, pairs[0][1])] * 3))
+
+
+@pytest.mark.parametrize(
+    ("answer", "other", "same"),
+    [("A cat.", "cat", True), ("a", "A", True), ("a", "", False), ("a", "the", False), ("a cat and a dog", "cat and dog", True), ("The  end", "end", True)],
+)
+def test_articles_do_not_count_before_something_else(answer, other, same):
+    from leo_core.training.evaluate import normalised
+
+    assert (normalised(answer) == normalised(other)) is same
+

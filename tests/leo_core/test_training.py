@@ -42,6 +42,24 @@ def test_a_stopped_run_resumes_to_bit_identical_weights(tmp_path):
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize(("stage", "data"), [(STAGE, "other pictures"), (Stage("lab", {"0.*": 1e-2, "2.*": 3e-3}, steps=20, batch=4), "")])
+def test_a_checkpoint_of_other_data_or_settings_is_refused_and_kept(tmp_path, stage, data):
+    model = net()
+    list(train_stage(model, STAGE, loss_of(model), tmp_path))
+    before = (tmp_path / "lab.checkpoint.safetensors").read_bytes()
+    with pytest.raises(InputError, match="remove it to train anew"):
+        next(train_stage(model, stage, loss_of(model), tmp_path, data=data))
+    assert (tmp_path / "lab.checkpoint.safetensors").read_bytes() == before
+
+
+def test_after_a_stage_in_bfloat16_the_model_computes_in_its_own_precision_again(tmp_path):
+    model, stage = net(), Stage("lab", {"0.*": 1e-2}, steps=2, batch=4, precision="bfloat16")
+    list(train_stage(model, stage, loss_of(model), tmp_path))
+    x = torch.randn(3, 5, generator=torch.Generator().manual_seed(1))
+    by_hand = torch.tanh(x @ model[0].weight.T + model[0].bias) @ model[2].weight.T + model[2].bias
+    assert torch.equal(model(x), by_hand) or torch.allclose(model(x), by_hand, atol=1e-6)
+
+
 def test_fitted_buffers_travel_with_the_checkpoint(tmp_path):
     class Fitted(nn.Module):
         def __init__(self):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from leo_core.experiments.routes import mutual_information, route_information
-from leo_core.experiments.statistics import bootstrap, difference
+from leo_core.statistics import bootstrap, difference
 
 
 def test_mutual_information_is_that_of_entropies():
