@@ -26,21 +26,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=Path, metavar="FILE", help="their .json or .jsonl file (default: the only one in the folder)")
     parser.add_argument("--name", default="own", help="name of the set of own pictures (default: own)")
     parser.add_argument("--on-bad", choices=["refuse", "skip"], default="refuse", help="what to do with a row that cannot be used (default: refuse)")
+    parser.add_argument("--checkpoint", metavar="PATH", help="whose vision experts compute the features (default: those the embedded model is trained with)")
     parser.add_argument("--share", default="1/1", metavar="I/N", help="do every N-th file only, starting with the I-th: for several processes")
     parser.add_argument("--cache", default=os.environ.get("LEO_CACHE"), help="folder for parts and converted weights")
 
 
 def run(options: argparse.Namespace) -> int:
-    from leo_core.checkpoint import EMBEDDED, Sources
+    from leo_core.checkpoint import EMBEDDED, Sources, checkpoint_folder, read_config
     from leo_core.embedded import embedded_experts
+    from leo_core.errors import InputError
     from leo_core.experts.build import build_experts
 
     quiet_libraries()
     use_cache(options)
+    folder = checkpoint_folder(options.checkpoint) if options.checkpoint else EMBEDDED
+    chosen = read_config(folder).expert_sources if options.checkpoint else embedded_experts()
+    if not chosen:
+        raise InputError(f"'{folder.name}' has no vision experts whose features could be cached: choose another checkpoint.")
     sets = _own(options) if options.own else _drawn(options)
-    experts = build_experts(embedded_experts(), Sources(EMBEDDED, fetched_parts()))
+    experts = build_experts(chosen, Sources(folder, fetched_parts(folder)))
     for one in sets:
-        _same_as_before(options.run / "features" / one.name, f"{one.source} {one.count} {[(name, expert.width) for name, expert in experts.items()]}")
+        _same_as_before(options.run / "features" / one.name, f"{one.source} {one.count} {chosen}")
         _build(options, one, experts)
     return 0
 

@@ -66,7 +66,7 @@ class FeatureStore:
         for shard in shards:
             with safe_open(shard, "pt") as file:
                 if missing := [name for name in names if f"{name}.rows" not in file.keys()]:
-                    raise InputError(f"'{shard}' holds no features of vision expert '{missing[0]}': build them anew for this model.")
+                    raise InputError(f"'{shard}' holds no features of vision expert '{missing[0]}': build them for this model, with 'python -m leo_core data build --checkpoint PATH'.")
                 self.samples += [_stored(one) for one in json.loads(file.metadata()["samples"])]
         self._parts = {key: _joined(shards, key) for key in keys}  # one key after the other: never two copies of everything
         self._starts = {name: torch.cat([torch.zeros(1, dtype=torch.long), self._parts[f"{name}.counts"].cumsum(0)]) for name in names}

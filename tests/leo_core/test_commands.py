@@ -75,14 +75,21 @@ def test_a_port_in_use_is_said_in_one_sentence():
         assert f"Port {port}" in one_sentence(call("--port", port, module="studio"))
 
 
-def test_own_pictures_go_through_building_training_and_evaluating(tmp_path):
-    own, run = tmp_path / "own", str(tmp_path / "run")
-    own.mkdir()
+def own_pictures(folder: Path) -> Path:
+    """Two pictures with a question each."""
+    folder.mkdir()
     rows = []
     for name in ("scene", "word"):
-        (own / f"{name}.png").write_bytes((ROOT / "assets" / "examples" / f"{name}.png").read_bytes())
+        (folder / f"{name}.png").write_bytes((ROOT / "assets" / "examples" / f"{name}.png").read_bytes())
         turns = [{"from": "human", "value": "<image>\nIs it drawn?"}, {"from": "gpt", "value": "yes"}]
         rows.append({"id": name, "image": f"{name}.png", "conversations": turns})
+    (folder / "rows.json").write_text(json.dumps(rows))
+    return folder
+
+
+def test_own_pictures_go_through_building_training_and_evaluating(tmp_path):
+    own, run = own_pictures(tmp_path / "own"), str(tmp_path / "run")
+    rows = json.loads((own / "rows.json").read_text())
     (own / "torn.png").write_bytes(b"no picture")
     torn = {**rows[0], "image": "torn.png"}
     (own / "rows.json").write_text(json.dumps([rows[0], torn, rows[1]]))
@@ -102,6 +109,27 @@ def test_own_pictures_go_through_building_training_and_evaluating(tmp_path):
     report = json.loads((tmp_path / "run" / "evaluation" / "evaluation.json").read_text())
     assert report["tests"]["mine"]["rows"][0]["n"] == 2
     assert "--list" in one_sentence(call("experiment", "embedded", "--list", "--run", run))
+
+
+def test_a_checkpoint_is_graded_with_the_features_of_its_own_vision_experts(tmp_path):
+    import torch
+
+    from leo_core.checkpoint import Sources, read_config
+    from leo_core.experts.build import build_experts
+    from leo_core.parts import Parts
+    from leo_core.picture import load_picture
+    from leo_core.training.features import FeatureStore
+
+    shipped, own, run = ROOT / "assets" / "embedded", own_pictures(tmp_path / "own"), str(tmp_path / "run")
+    assert call("data", "build", "--run", run, "--checkpoint", str(shipped), "--own", str(own), "--name", "mine").returncode == 0
+    graded = call("evaluate", "--run", run, "--checkpoint", str(shipped), "--tests", "mine")
+    assert graded.returncode == 0, graded.stderr
+    experts = build_experts(read_config(shipped).expert_sources, Sources(shipped, Parts()))
+    store = FeatureStore(sorted((tmp_path / "run" / "features" / "mine").glob("shard-*")), list(experts))
+    for name, expert in experts.items():
+        prepared = expert.prepare(load_picture(own / "scene.png"))
+        assert torch.equal(store.tokens(name, 0, standardised=False)[0], expert.raw_features([prepared])[0].half().float())
+    assert "no-such-folder" in one_sentence(call("data", "build", "--run", run, "--checkpoint", "no-such-folder"))
 
 
 def test_the_steps_of_the_stages_are_those_the_help_names():
