@@ -1,8 +1,8 @@
 """The embedded model: a LEO-Mini of real pretrained parts that runs on a laptop without a GPU or a network.
 
-Decoder: SmolLM2-135M-Instruct. Vision experts: EfficientNet-Lite0 (natural objects), the PP-OCRv4 detector (text
-regions), the PP-OCRv4 recogniser on the boxes it finds (reading) and PicoDet (page layout). Features are inner tensors
-of the graphs; the files stay as they came.
+Decoder: SmolLM2-135M-Instruct. Vision experts: EfficientNet-Lite0 on the whole picture (natural objects) and on the
+picture at twice that size (small things), the PP-OCRv4 detector (text regions) and the PP-OCRv4 recogniser on the boxes
+it finds (reading). Features are inner tensors of the graphs; the files stay as they came.
 """
 
 from dataclasses import replace
@@ -28,19 +28,25 @@ decoder, before any training and without TEXT, the loss is 1.65 at 0.6, 1.19 at 
 300 questions of training pictures)."""
 KEEP_ALL = ReducerConfig(kind="keep_all", tokens=64, grid=(8, 8), position="none")
 
+_OBJECTS = {"asset": "efficientnet_lite0/efficientnet_lite0.onnx", "tensors": ["last", "middle"]}
 _DETECTOR_PIXELS = {"size": [448, 448], "fit": "within", "multiple": 32}
 _DETECTOR = {"part": "text-detector", "tensors": ["p2o.Concat.1", "sigmoid_0.tmp_0"]}
 
 
 def embedded_experts() -> tuple[ExpertSource, ...]:
-    """The four experts. Widths: 1280 + 112 channels, 96 + the text probability, 642 (12 spelled characters), 128."""
+    """The four experts. Widths: 1280 + 112 channels, the same, 96 + the text probability, 642 (12 spelled characters).
+
+    Why small things have their own: a linear probe names 78 % of the things in unseen scenes from the whole picture, 85 % from
+    twice the size, 87 % from both; in a drawing style that training never shows 46 %, 57 % and 58 % (341 and 331 things).
+    """
     return (
         ExpertSource(
             "objects", "onnx", "natural objects",
-            {
-                "graph": {"asset": "efficientnet_lite0/efficientnet_lite0.onnx", "tensors": ["last", "middle"]},
-                "pixels": {"size": [256, 256], "fit": "stretch"}, "stride": 32, "width": 1392,
-            },
+            {"graph": _OBJECTS, "pixels": {"size": [256, 256], "fit": "stretch"}, "stride": 32, "width": 1392},
+        ),
+        ExpertSource(
+            "details", "onnx", "small things",
+            {"graph": _OBJECTS, "pixels": {"size": [512, 512], "fit": "stretch"}, "stride": 64, "width": 1392},
         ),
         ExpertSource(
             "regions", "onnx", "text regions",
@@ -52,13 +58,6 @@ def embedded_experts() -> tuple[ExpertSource, ...]:
                 "detector": _DETECTOR, "detector_pixels": _DETECTOR_PIXELS,
                 "recogniser": {"part": "text-recogniser", "tensors": ["softmax_11.tmp_0"]},
                 "strip_pixels": {"size": [48, 320], "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "order": "bgr"},
-            },
-        ),
-        ExpertSource(
-            "layout", "onnx", "page layout",
-            {
-                "graph": {"part": "page-layout", "tensors": ["hardswish_112.tmp_0"]},
-                "pixels": {"size": [800, 608], "fit": "stretch"}, "stride": 32, "width": 128,
             },
         ),
     )  # fmt: skip

@@ -3,35 +3,29 @@
 A linear map says a mixture of all names that look alike. Of 4,845 cells of unseen scenes 52 % had the right name nearest
 behind one, 64 % behind units that score names. Words are the clearest case: each is met three times in training, but how
 it is spelled is known, so its unit needs no picture. Of 782 cells of words on unseen pictures 39 % had the right word
-nearest when words were learned from pictures, 76 % behind units made from their spelling.
+nearest when words were learned from pictures, 76 % behind units made from their spelling. Numbers are read character by
+character, those too that no picture of training shows.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
-from leo_core.experts.expert import VisionExperts
 from leo_core.model import LeoMini
 from leo_core.position import grid_boxes, position_code
 from leo_core.processor import LeoProcessor
 from leo_core.projector import MlpProjector
 from leo_core.training.features import FeatureStore
 from leo_core.training.ridge import named_cells, ridge, scores_of_names
+from leo_core.training.spelled_units import LEAST_SCORE, SHARPNESS, Units, is_number, number_units, shows_writing, word_units
 from leo_core.training.transcripts import place
 
-RIDGE_PENALTY, WORD_PENALTY = 300.0, 10.0
+RIDGE_PENALTY = 300.0
 WORD_SHARE, THING_SHARE = 5 / 8, 1 / 4
 """Of the hidden units; the rest start silent, for training to use."""
-
-SHARPNESS, LEAST_READ, LEAST_SCORE = 8.0, 0.7, 0.1
-"""How steep units are, and the scores of a written word and of a thing's name below which their units are nearly silent. A word
-alone in its cell scores 1, each of two that share it about a half."""
 
 PLACE_SHARE, DIRECTION_SHARE, CODE_SHARE = 0.5, 0.5, 0.25
 """In a visual token that also carries a thing's name: of its place's name, which is one of nine; of "right" less "left" and
@@ -40,17 +34,6 @@ differs in every row and column (as a share of a token's length): what stands ab
 
 LATER_SHARE = 0.7
 """Of each further piece of a name beside the one before it: a plain mean would say the same of 37 and of 73."""
-
-
-class Units(NamedTuple):
-    """Hidden units with what each is for: unit i is gelu(weight[i] x + bias[i])."""
-
-    names: list[str]
-    weight: Float[Tensor, "k d"]
-    bias: Float[Tensor, "k"]
-
-    def __call__(self, inputs: Float[Tensor, "rows d"]) -> Float[Tensor, "rows k"]:
-        return F.gelu(inputs @ self.weight.T + self.bias)
 
 
 def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore, word_share: float = WORD_SHARE, thing_share: float = THING_SHARE) -> None:
@@ -65,10 +48,11 @@ def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore, wo
     hidden = projector.mlp[0].out_features
     told = [region.phrase for sample in store.samples for region in sample.regions]
     with torch.no_grad():
-        words = word_units(model.vision_experts, told, int(word_share * hidden))
+        words = word_units(model.vision_experts, told, int(word_share * hidden), named)
+        numbers = number_units(model.vision_experts, told, _character(model, processor), hidden - int((word_share + thing_share) * hidden)) if word_share else None
         written = shows_writing(words, inputs, names)
-        things = thing_units(inputs, [None if known else name for known, name in zip(written.tolist(), names, strict=True)], int(thing_share * hidden))
-        _start_units(projector.mlp, [units for units in (words, things) if units.names], named, inputs, targets)
+        things = thing_units(inputs, [None if known else name for known, name in zip(written.tolist(), names, strict=True)], int(thing_share * hidden), named)
+        _start_units(projector.mlp, [units for units in (words, numbers, things) if units], inputs, targets)
         weight, bias = ridge(inputs, targets - projector.mlp(inputs), RIDGE_PENALTY)
         projector.linear.weight.copy_(weight)
         projector.linear.bias.copy_(bias)
@@ -76,9 +60,19 @@ def ridge_start(model: LeoMini, processor: LeoProcessor, store: FeatureStore, wo
 
 
 def names_in(model: LeoMini, processor: LeoProcessor) -> Callable[[str], Float[Tensor, "d"]]:
-    """From a name to its embedding in the decoder's input (kept: many cells show the same)."""
-    embedding = model.get_input_embeddings().weight.detach()
-    return cache(lambda phrase: name_embedding(embedding[processor.plain_ids(" " + phrase.lower())]))
+    """From a name to its embedding in the decoder's input (kept: many cells show the same).
+
+    A number is the sum of its characters, each at its place, and so may be read character by character; of other names the
+    mean of their pieces, of which the first weighs most.
+    """
+    embedding, character = model.get_input_embeddings().weight.detach(), _character(model, processor)
+
+    def named(phrase: str) -> Float[Tensor, "d"]:
+        if is_number(phrase):
+            return torch.stack([character(letter, place) for place, letter in enumerate(phrase)]).sum(dim=0)
+        return name_embedding(embedding[processor.plain_ids(" " + phrase.lower())])
+
+    return cache(named)
 
 
 def name_embedding(pieces: Float[Tensor, "pieces d"]) -> Float[Tensor, "d"]:
@@ -87,58 +81,30 @@ def name_embedding(pieces: Float[Tensor, "pieces d"]) -> Float[Tensor, "d"]:
     return weights @ pieces / weights.sum()
 
 
-def word_units(experts: VisionExperts, names: Sequence[str], most: int) -> Units:
-    """A unit for each of the most frequent names that are one word of letters, from its spelling: no picture is needed.
-
-    Scores are a ridge regression of the spelled words onto which one it is, so that words of like letters are told apart; each
-    word scores 1 on itself. No units where no expert reads.
-    """
-    known = [name for name, _ in Counter(name.lower() for name in names if name.isalpha()).most_common(most)]
-    features = [torch.cat([_written(expert, name) for expert in experts.values()]) for name in known]
-    spelled = torch.stack(features) if features else torch.zeros(0, sum(experts.widths))
-    if not spelled.any():
-        return Units([], spelled[:0], spelled[:0, 0])
-    gram = (spelled.T @ spelled).double()
-    gram += WORD_PENALTY * torch.eye(len(gram), dtype=gram.dtype)
-    weight = torch.linalg.solve(gram, spelled.T.double()).T.to(spelled)
-    weight = weight / (weight * spelled).sum(dim=1, keepdim=True)
-    return Units(known, SHARPNESS * weight, torch.full((len(known),), -SHARPNESS * LEAST_READ))
+def _character(model: LeoMini, processor: LeoProcessor) -> Callable[[str, int], Float[Tensor, "d"]]:
+    """What a number's character at a place (0..) adds to its embedding: a number of two has the weights of a name of two pieces."""
+    embedding = model.get_input_embeddings().weight.detach()
+    return cache(lambda letter, place: LATER_SHARE**place / (1 + LATER_SHARE) * embedding[processor.plain_ids(letter)].mean(dim=0))
 
 
-def _written(expert, name: str) -> Float[Tensor, "d"]:
-    feature = expert.written(name)
-    return torch.zeros(expert.width) if feature is None else feature
-
-
-def shows_writing(words: Units, inputs: Float[Tensor, "rows d"], names: Sequence[str]) -> Bool[Tensor, "rows"]:
-    """Which rows show their name as writing: "lion" may be a drawing or a word."""
-    number = {name: i for i, name in enumerate(words.names)}
-    index = torch.tensor([number.get(name.lower(), -1) for name in names])
-    own = torch.where(index >= 0, index, torch.zeros_like(index))
-    if not words.names:
-        return index >= 0
-    return (index >= 0) & ((inputs * words.weight[own]).sum(dim=1) + words.bias[own] > 0)
-
-
-def thing_units(inputs: Float[Tensor, "rows d"], names: Sequence[str | None], most: int) -> Units:
+def thing_units(inputs: Float[Tensor, "rows d"], names: Sequence[str | None], most: int, named: Callable[[str], Tensor]) -> Units | None:
     """A unit for each of the most frequent names, from a ridge regression onto which one a row shows (None: another or writing)."""
     known, weight, bias = scores_of_names(inputs, names, most, RIDGE_PENALTY)
-    return Units(known, SHARPNESS * weight, SHARPNESS * (bias - LEAST_SCORE))
+    said = [named(name) for name in known]
+    return Units(known, SHARPNESS * weight, SHARPNESS * (bias - LEAST_SCORE), torch.stack(said)) if known else None
 
 
-def _start_units(mlp: MlpProjector, groups: Sequence[Units], named: Callable[[str], Tensor], inputs: Tensor, targets: Tensor) -> None:
-    """Each unit says its name; each group speaks as loudly as fits best. The other units stay as they are: silent."""
+def _start_units(mlp: MlpProjector, groups: Sequence[Units], inputs: Tensor, targets: Tensor) -> None:
+    """Each unit says what it stands for; each group speaks as loudly as fits best. The other units stay as they are: silent."""
     if not groups:
         return
-    said, spoken, start = [], [], 0
-    for units in groups:
-        embeddings = torch.stack([named(name) for name in units.names])
-        said.append(embeddings - embeddings.mean(dim=0))
-        spoken.append((units(inputs) @ said[-1]).flatten())
+    said = [units.said - units.said.mean(dim=0) for units in groups]
+    spoken = [(units(inputs) @ voice).flatten() for units, voice in zip(groups, said, strict=True)]
     wanted = (targets - targets.mean(dim=0)).flatten()
     gram = torch.tensor([[float(one @ other) for other in spoken] for one in spoken], dtype=torch.float64)
     gram += 1e-9 * torch.eye(len(groups), dtype=torch.float64)
     loudness = torch.linalg.solve(gram, torch.tensor([float(one @ wanted) for one in spoken], dtype=torch.float64))
+    start = 0
     for units, voice, loud in zip(groups, said, loudness.tolist(), strict=True):
         end = start + len(units.names)
         mlp[0].weight[start:end], mlp[0].bias[start:end] = units.weight, units.bias

@@ -12,11 +12,11 @@ from leo_core.data.samples import Region
 from leo_core.position import grid_boxes, position_code
 from leo_core.projector import ResidualProjector
 from leo_core.training.closed_form import (
-    CODE_SHARE, DIRECTION_SHARE, LATER_SHARE, LEAST_READ, LEAST_SCORE, PLACE_SHARE, RIDGE_PENALTY, SHARPNESS, THING_SHARE, WORD_PENALTY, WORD_SHARE,
-    name_embedding, ridge_start, shows_writing, thing_units, word_units,
+    CODE_SHARE, DIRECTION_SHARE, LATER_SHARE, PLACE_SHARE, RIDGE_PENALTY, THING_SHARE, WORD_SHARE, name_embedding, names_in, ridge_start, thing_units,
 )  # fmt: skip
 from leo_core.training.features import StoredSample
 from leo_core.training.ridge import named_cells, ridge, scores_of_names
+from leo_core.training.spelled_units import LEAST_SCORE, SHARPNESS, word_units
 
 SEEN, LETTERS, SLOTS, TEXT, HIDDEN, GRID = 24, 26, 5, 32, 32, (2, 3)
 DRAWN, WRITTEN = ["lion", "dog", "cat", "bell", "tent"], ["lion", "hat", "bat"]
@@ -108,48 +108,22 @@ def test_scores_are_a_ridge_regression_onto_the_most_frequent_names():
     assert scores_of_names(inputs, [None] * 34, 2, 3.0)[0] == []
 
 
-def test_word_units_come_from_spelling_alone_and_score_one_on_their_word():
-    told = ["Hat", "hat", "HAT", "bat", "bat", "toothbrush", "12", "red hat", "$3"]
-    units = word_units(EXPERTS, told, 3)
-    assert units.names == ["hat", "bat", "toothbrush"] and word_units(EXPERTS, told, 2).names == ["hat", "bat"]
-    spelled = torch.stack([written(name) for name in units.names])
-    dual = torch.linalg.solve(spelled @ spelled.T + WORD_PENALTY * torch.eye(3), spelled)  # the same ridge, solved in the other space
-    dual /= (dual * spelled).sum(dim=1, keepdim=True)
-    assert_close(units.weight, SHARPNESS * dual, atol=1e-4, rtol=1e-4)
-    own = (spelled @ units.weight.T + units.bias).diagonal()
-    assert_close(own, torch.full((3,), SHARPNESS * (1 - LEAST_READ)))
-
-
-def test_where_no_expert_reads_or_no_name_is_a_word_there_are_no_word_units():
-    blind = word_units(Experts(eyes=Eyes()), ["hat"], 3)
-    assert blind.names == [] and blind.weight.shape == (0, SEEN)
-    assert not shows_writing(blind, torch.zeros(2, SEEN), ["hat", "bat"]).any()
-    assert word_units(EXPERTS, ["12", "red hat"], 3).names == []
-
-
-def test_a_name_may_be_drawn_or_written(parts):
-    units = word_units(EXPERTS, WORDS, 20)
-    _, _, store, _ = parts
-    lions = [i for i, sample in enumerate(store.samples) if sample.regions[0].phrase.lower() == "lion"]
-    names = [store.samples[i].regions[0].phrase for i in lions]
-    assert shows_writing(units, store.tokens[lions, 0], names).tolist() == [i % 5 == 4 for i in lions]
-    assert shows_writing(units, written("hat")[None], ["a hat"]).tolist() == [False], "not a word of ours"
-
-
 def test_units_say_their_names_as_loudly_as_fits_best_and_the_linear_part_what_is_left(parts):
     model, processor, store, embedding = parts
     ridge_start(model, processor, store)
     inputs, names = named_cells(store, model.reducer)
     targets = torch.stack([embedded(embedding, name) for name in names])
-    words = word_units(EXPERTS, names, int(WORD_SHARE * HIDDEN))
+    named = names_in(model, processor)
+    words = word_units(EXPERTS, names, int(WORD_SHARE * HIDDEN), named)
     drawn = [name if name.islower() else None for name in names]
-    things = thing_units(inputs, drawn, int(THING_SHARE * HIDDEN))
+    things = thing_units(inputs, drawn, int(THING_SHARE * HIDDEN), named)
     assert set(things.names) == set(DRAWN) and set(words.names) == {*DRAWN, *WRITTEN}
     score, bias = scores_of_names(inputs, drawn, 9, RIDGE_PENALTY)[1:]
     assert_close(things(inputs), F.gelu(SHARPNESS * (inputs @ score.T + bias - LEAST_SCORE)))
     mlp, spoken = model.projector.mlp(inputs).detach(), []
     for units in (words, things):
         said = torch.stack([embedded(embedding, name) for name in units.names])
+        assert_close(units.said, said)
         spoken.append((units(inputs) @ (said - said.mean(dim=0))).flatten())
     fitted = torch.linalg.lstsq(torch.stack(spoken, dim=1), (targets - targets.mean(dim=0)).flatten()[:, None]).solution
     assert_close(mlp.flatten(), (torch.stack(spoken, dim=1) @ fitted)[:, 0], atol=1e-3, rtol=1e-3)
@@ -189,6 +163,15 @@ def test_a_name_of_several_pieces_tells_their_order():
     assert_close(name_embedding(pieces), by_hand)
     assert_close(name_embedding(pieces[:1]), pieces[0])
     assert (name_embedding(pieces) - name_embedding(pieces.flip(0))).norm() > 0.1
+
+
+def test_a_number_is_the_sum_of_its_characters_each_at_its_place_with_the_weights_of_a_name_of_two(parts):
+    model, processor, _, embedding = parts
+    processor.plain_ids = lambda text: ["0123456789$.".index(letter) for letter in text]
+    named, digit = names_in(model, processor), embedding.weight.detach()
+    assert_close(named("37"), name_embedding(digit[[3, 7]]))
+    assert_close(named("$4.5"), sum(LATER_SHARE**i * digit[piece] for i, piece in enumerate((10, 4, 11, 5))) / (1 + LATER_SHARE))
+    assert (named("37") - named("73")).norm() > 0.1 and (named("7") - named("77")).norm() > 0.1
 
 
 def test_positions_say_their_place_how_far_from_the_middle_it_is_and_which_row_and_column(parts):
