@@ -65,7 +65,7 @@ def read_samples(folder: Path, rows: Path | None = None, on_bad: OnBad = "refuse
     Options and errors as for `read_rows`, which runs at once; a picture that cannot be used is met on the way, and
     refused or reported and skipped like a bad row. Raises InputError at the end when no picture could be used.
     """
-    return _opened(read_rows(folder, rows, on_bad, report), on_bad, report or warnings.warn)
+    return (sample for _, sample in _opened(read_rows(folder, rows, on_bad, report), on_bad, report or warnings.warn))
 
 
 def read_rows(folder: Path, rows: Path | None = None, on_bad: OnBad = "refuse", report: Report | None = None) -> tuple[AskedPicture, ...]:
@@ -97,21 +97,11 @@ def read_rows(folder: Path, rows: Path | None = None, on_bad: OnBad = "refuse", 
 
 def usable(pictures: tuple[AskedPicture, ...], report: Report) -> tuple[AskedPicture, ...]:
     """Those whose picture opens; `report` is told a sentence about each other one. Raises InputError where none is left."""
-    kept = []
-    for picture in pictures:
-        try:
-            picture.sample()
-        except InputError as error:
-            report(str(error))
-        else:
-            kept.append(picture)
-    if not kept:
-        raise InputError(f"None of the pictures that '{pictures[0].rows.name}' names can be used: correct or replace them.")
-    return tuple(kept)
+    return tuple(picture for picture, _ in _opened(pictures, "skip", report))
 
 
-def _opened(pictures: tuple[AskedPicture, ...], on_bad: OnBad, report: Report) -> Iterator[Sample]:
-    usable = False
+def _opened(pictures: tuple[AskedPicture, ...], on_bad: OnBad, report: Report) -> Iterator[tuple[AskedPicture, Sample]]:
+    found = False
     for picture in pictures:
         try:
             sample = picture.sample()
@@ -120,9 +110,9 @@ def _opened(pictures: tuple[AskedPicture, ...], on_bad: OnBad, report: Report) -
                 raise
             report(str(error))
         else:
-            usable = True
-            yield sample
-    if not usable:
+            found = True
+            yield picture, sample
+    if not found:
         raise InputError(f"None of the pictures that '{pictures[0].rows.name}' names can be used: correct or replace them.")
 
 
