@@ -1,13 +1,14 @@
 """Fetch the icon packs: two npm packages, pinned by version and checksum, opened into a folder of the caller."""
 
 import hashlib
+import os
 import subprocess
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from leo_core.errors import PartError
-from leo_core.files import atomic_path
+from leo_core.files import atomic_path, workspace_in
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,14 @@ def fetch_packs(folder: Path) -> Path:
 
 
 def _download(pack: Pack, folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
     archive = folder / pack.file_name
     wanted = f"{pack.package}@{pack.version}"
     if not archive.exists():
         try:
-            command = ["npm", "pack", "--silent", wanted]
-            subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=300)
+            with workspace_in(folder) as apart:  # another process that fetches the same must not read half a file
+                command = ["npm", "pack", "--silent", wanted]
+                subprocess.run(command, cwd=apart, check=True, capture_output=True, text=True, timeout=300)
+                os.replace(apart / pack.file_name, archive)
         except FileNotFoundError as error:
             raise PartError(f"The icon pack {wanted} needs npm, which is not installed: install it, or put {pack.file_name} "
                             f"into {folder}.") from error  # fmt: skip
