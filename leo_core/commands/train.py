@@ -13,6 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", type=Path, default=Path("runs/embedded"), help="folder of the run (default: runs/embedded)")
     parser.add_argument("--data", nargs="+", metavar="SET", help="picture sets to train on (default: train easy_vqa_train)")
     parser.add_argument("--start", choices=["ridge", "cold"], default="ridge", help="stage 1 in closed form, or trained from a random projector")
+    parser.add_argument("--adapter", type=Path, metavar="FOLDER", help="LoRA that stage 2 goes on from (assets/embedded/adapter; default: a new one)")
     parser.add_argument("--steps1", type=int, default=300, metavar="N", help="steps of a cold stage 1 (default: 300); ridge needs none")
     parser.add_argument("--steps2", type=int, default=1100, metavar="N", help="steps of stage 2 (default: 1100)")
     parser.add_argument("--steps3", type=int, default=900, metavar="N", help="steps of stage 3 (default: 900)")
@@ -32,8 +33,11 @@ class _Recipe:
     """The embedded model's recipe over one run folder."""
 
     def __init__(self, options: argparse.Namespace):
+        from leo_core.training.adapter import has_adapter
         from leo_core.training.run_folder import TRAINED_ON, RunFolder
 
+        if options.adapter is not None:
+            has_adapter(options.adapter)  # told now, not after stage 1
         self.options, self.folder, self.sets = options, options.run, options.data or TRAINED_ON
         self.run = RunFolder(options.run, fetched_parts())
 
@@ -56,7 +60,7 @@ class _Recipe:
         if (self.folder / "stage2").exists():
             return
         self.stage_1()
-        stage_2(*self.run.raw(*self.sets), shorter(STAGE_2, self.options.steps2), self.folder, line)
+        stage_2(*self.run.raw(*self.sets), shorter(STAGE_2, self.options.steps2), self.folder, line, self.options.adapter)
 
     def stage_3(self) -> None:
         from leo_core.training.recipe import ship, shorter, stage_3

@@ -4,14 +4,11 @@ Each stage keeps its result in the run folder and is not repeated when that is t
 """
 
 import hashlib
-import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from peft import LoraConfig, get_peft_model
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from leo_core.config import LeoConfig
@@ -21,6 +18,7 @@ from leo_core.model import LeoMini
 from leo_core.processor import LeoProcessor
 from leo_core.reducers import block_means
 from leo_core.saving import save_model
+from leo_core.training.adapter import ADAPTER, lora_on, write_half
 from leo_core.training.batches import answered, by_domain, model_inputs, question_batch, some_questions
 from leo_core.training.features import FeatureStore
 from leo_core.training.first_stage import packed_questions_loss, start_from
@@ -28,8 +26,6 @@ from leo_core.training.loop import Report, train_stage
 from leo_core.training.stages import Stage, pictures_of
 from leo_core.training.text_start import start_text
 from leo_core.training.watching import WATCHED, watched
-
-LORA = {"r": 16, "lora_alpha": 32, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]}
 
 
 def fit_scaling(experts: VisionExperts, store: FeatureStore) -> None:
@@ -41,8 +37,12 @@ def fit_scaling(experts: VisionExperts, store: FeatureStore) -> None:
     store.standardise_as(experts)
 
 
-def stage_2(config: LeoConfig, decoder, experts: VisionExperts, processor: LeoProcessor, store: FeatureStore, stage: Stage, folder: Path, report: Report) -> Path:
-    """All 64 tokens; one LoRA on all decoder linears, from stage 1's projector. Writes `folder`/adapter (peft) and `folder`/stage2."""
+def stage_2(config: LeoConfig, decoder, experts: VisionExperts, processor: LeoProcessor, store: FeatureStore, stage: Stage, folder: Path, report: Report,
+            adapter: Path | None = None) -> Path:  # fmt: skip
+    """All 64 tokens; one LoRA on all decoder linears, from stage 1's projector. Writes `folder`/adapter (peft) and `folder`/stage2.
+
+    adapter: a peft LoRA of the same decoder to go on from, instead of a new one that does nothing yet.
+    """
     done = folder / "stage2"
     if done.exists():
         return done
@@ -51,10 +51,11 @@ def stage_2(config: LeoConfig, decoder, experts: VisionExperts, processor: LeoPr
     processor.visual_tokens = KEEP_ALL.tokens
     start_from(model, folder / "stage1" / "projector.safetensors")
     model.decoder.set_attn_implementation("eager")  # for short rows its backward pass is faster on a CPU than the fused kernel's
-    model.decoder = get_peft_model(model.decoder, LoraConfig(**LORA))
+    model.decoder = lora_on(model.decoder, adapter)
     body = model.decoder.get_base_model().base_model
     loss = packed_questions_loss(model, processor, store, stage, seed=2, body=body)
-    for metrics in train_stage(model, stage, loss, folder, data=store.identity() + _sha256(folder / "stage1" / "projector.safetensors")):
+    starts = [folder / "stage1" / "projector.safetensors", *([] if adapter is None else [adapter / ADAPTER])]
+    for metrics in train_stage(model, stage, loss, folder, data=store.identity() + "".join(map(_sha256, starts))):
         report(metrics)
     model.decoder.save_pretrained(folder / "adapter")
     model.decoder = model.decoder.merge_and_unload()
@@ -142,11 +143,7 @@ def ship(model: LeoMini, processor: LeoProcessor, folder: Path, adapter: Path) -
     """Write the trained weights in half precision with their processor and the decoder's adapter, without any machine's paths."""
     with tempfile.TemporaryDirectory() as name:
         half = Path(name) / "adapter"
-        half.mkdir()
-        settings = json.loads((adapter / "adapter_config.json").read_text())
-        (half / "adapter_config.json").write_text(json.dumps({**settings, "base_model_name_or_path": "SmolLM2-135M-Instruct"}, indent=1) + "\n")
-        weights = load_file(adapter / "adapter_model.safetensors")
-        save_file({key: value.half() for key, value in weights.items()}, half / "adapter_model.safetensors", metadata={"format": "pt"})
+        write_half(adapter, half)
         processor.visual_tokens = model.reducer.tokens
         save_model(model, folder, trained_only=True, dtype=torch.float16, extra=[half], processor=processor)
 

@@ -104,7 +104,9 @@ def test_own_pictures_go_through_building_training_and_evaluating(tmp_path):
     train = ("train", "--run", run, "--data", "mine")
     assert "'none'" in one_sentence(call(*train, "none"))
     assert "--start cold" in one_sentence(call(*train))
-    assert call(*train, "--start", "cold", "--steps1", "1", "--steps2", "1", "--steps3", "1").returncode == 0
+    cold = (*train, "--start", "cold", "--steps1", "1", "--steps2", "1", "--steps3", "1", "--adapter")
+    assert "'no-such-folder' is no peft adapter" in one_sentence(call(*cold, "no-such-folder"))
+    assert call(*cold, str(ROOT / "assets" / "embedded" / "adapter")).returncode == 0
     assert call("evaluate", "--run", run, "--tests", "mine").returncode == 0
     report = json.loads((tmp_path / "run" / "evaluation" / "evaluation.json").read_text())
     assert report["tests"]["mine"]["rows"][0]["n"] == 2
