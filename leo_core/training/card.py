@@ -1,7 +1,7 @@
 """The embedded model's card, written from the files of a run: python -m leo_core.training.card RUN
 
 Copies what the numbers come from (evaluation.json, recipe.json) beside the weights first, so that the card can be made
-again from the checkpoint's folder alone: python -m leo_core.training.card
+again from the checkpoint's folder alone: python -m leo_core.training.card. What numbers cannot tell is in `tried.md` there.
 """
 
 import json
@@ -13,6 +13,7 @@ import numpy as np
 
 from leo_core.checkpoint import EMBEDDED, read_config
 from leo_core.files import atomic_path
+from leo_core.training import targets
 from leo_core.training.card_tables import ceilings, earned, mass, reduction, summary, tables
 from leo_core.training.stages import STAGE_2
 
@@ -48,6 +49,12 @@ Exact match after lower-casing and dropping articles and end marks; greedy decod
 right answer, in nats. One training run (seed 0): the spread over seeds is not known.
 
 {tables}
+## What it was meant to reach
+
+{targets}
+
+{tried}
+
 ## Ceilings
 
 {ceilings}
@@ -117,7 +124,7 @@ def card(folder: Path = EMBEDDED) -> str:
     mmoe, reducer = config.mmoe_config, config.reducer_config
     return TEXT.format(
         summary=summary(report["tests"]["new_scenes"]["rows"]), tables="\n".join(tables(report["tests"])), ceilings=ceilings(report["ceilings"]),
-        earned=earned(report.get("experts", ())), reduction=reduction(report.get("beside", {})),
+        targets=targets.table(report), tried=_tried(folder), earned=earned(report.get("experts", ())), reduction=reduction(report.get("beside", {})),
         mass=mass(report["question_mass"]), photographs=_photographs(folder), failures=_failures(folder), recipe=_recipe(recipe),
         experts=", ".join(f"{one['name']} ({one['domain']})" for one in config.experts),
         reducer=f"{reducer.kind}, {reducer.tokens} tokens, {reducer.similarity} similarity, {reducer.query_init} queries, position in {reducer.position}",
@@ -134,6 +141,12 @@ def _photographs(folder: Path) -> str:
     for one in json.loads(path.read_text()):
         lines.append(f"| {one['picture']} | {one['question']} | {one['expected']} | {one['answer']} | {one['probability']:.0%} |")
     return "\n".join(lines)
+
+
+def _tried(folder: Path) -> str:
+    """What whoever trained the model tried where it misses a target, in their words."""
+    path = folder / "tried.md"
+    return path.read_text().strip() if path.exists() else ""
 
 
 def _failures(folder: Path) -> str:

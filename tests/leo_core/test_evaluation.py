@@ -144,6 +144,25 @@ def test_the_card_tells_what_the_reduction_costs_and_what_an_expert_earns():
     assert "--beside" in reduction({}) and "Not measured" in earned([])
 
 
+def test_the_card_says_which_targets_are_missed():
+    from leo_core.training.targets import TARGETS, table
+
+    def rows(**shares):
+        return {"rows": [{"domain": domain, "kind": "all", "picture": share} for domain, share in shares.items()]}
+
+    report = {
+        "tests": {"new_scenes": rows(all=0.86, charts=0.4, scenes=0.9), "new_names": rows(all=0.8)},
+        "ceilings": {"new_scenes": {"reading": {"share": 0.79}}},
+        "beside": {"new_scenes": [{"domain": "all", "model": 0.86, "variant": 0.87}]},
+        "experts": [{"name": "reading", "domain": "scenes", "difference": 0.0}, {"name": "reading", "domain": "reading", "difference": 0.3}],
+    }
+    verdicts = {target.what: line.split(" | ")[2:] for target, line in zip(TARGETS, table(report).splitlines()[2:], strict=True)}
+    assert [told[0] for told in verdicts.values()] == ["86%", "40%", "not measured", "80%", "79%", "not measured", "99%", "30%"]
+    assert [told[1].strip(" |") for told in verdicts.values()] == [
+        "reached", "**missed**", "-", "reached", "**missed**", "-", "reached", "reached",
+    ]  # fmt: skip
+
+
 def test_what_an_expert_earns_is_computed_once_and_read_afterwards(graded, tmp_path):
     from leo_core.commands.evaluate import _experts
 
